@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import typer.main
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from torch import Tensor, nn
@@ -48,6 +49,9 @@ for _logger in logging.getLogger().manager.loggerDict.values():
 _read_archive, _PUBLISHED = archive.read_archive, archive.PUBLISHED_FOLDER
 _read_once = cache(_read_archive)
 archive.read_archive = lambda path: list(_read_once(path)) if path.parent == _PUBLISHED else _read_archive(path)
+# Tests call thousands of commands here. Typer would build all parsers anew for each call, which takes 20 ms.
+_parsers_of = cache(typer.main.get_command)
+typer.main.get_command = lambda typer_instance: _parsers_of(typer_instance)
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
 
 

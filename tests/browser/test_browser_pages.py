@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from study import CLASSES, IMAGE, PARTIES
 
 from silobench.report.charts.page import markup
-from silobench.report.charts.values import Axis, Heatmap, Line, LineChart, Point
+from silobench.report.charts.values import Axis, Heatmap, Line, LineChart, Mark, Point, ScatterChart
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -208,12 +208,15 @@ def test_turned_names_are_whole(page: Page) -> None:
     names = [f"quantity-dirichlet(beta=0.{place})" for place in range(4)]
     score = Axis("score", low=0, high=1)
     curve = LineChart("by skew", Axis("skew", names=names), score, [Line("fedavg", [Point(0, 0.5), Point(3, 0.7)])])
+    marks = [Mark("fedavg", 0, 0.5), Mark("scaffold", 3, 0.7)]
+    spots = ScatterChart("by choice", Axis("skew", names=names), score, marks)
     fields = Heatmap("by pair", ["a"], names, [[0.1, 0.2, 0.3, 0.4]])
     style = (resources.files("silobench.report") / "assets" / "charts.css").read_text()
-    page.set_viewport_size(PHONE)
-    page.set_content(f"<style>{style}</style>{markup(curve)}{markup(fields)}")
-    for chart in page.locator(".chart").all():
-        start = chart.locator(".chart-body").evaluate("body => body.getBoundingClientRect().left")
-        ends = chart.locator(".turned").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
-        assert len(ends) == len(names)
-        assert min(ends) >= start
+    page.set_content(f"<style>{style}</style>{''.join(map(markup, (curve, spots, fields)))}")
+    for width in (320, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        for chart in page.locator(".chart").all():
+            start = chart.locator(".chart-body").evaluate("body => body.getBoundingClientRect().left")
+            ends = chart.locator(".turned").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
+            assert len(ends) == len(names)
+            assert min(ends) >= start

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screens import check, lines_of
-from silobench.cli.layout import Grid, Item, wrap
+from silobench.cli.layout import Grid, Item
+from silobench.cli.wrapping import wrap
 
 name = st.text("abcdefgh-", min_size=1, max_size=18)
 number = st.floats(-100, 100).map("{:.1f}".format)

@@ -32,6 +32,7 @@ class Exempt:
 
 
 _ONE_ROUND = "--set rounds=1 --trials 1"
+_NO_RAY = "--engine inline --set rounds=1"
 
 COMMANDS = (
     # --- the README's study on Ray: minutes more for the same runs
@@ -67,7 +68,11 @@ COMMANDS = (
     Exempt("docs/cluster.md", "RAY_AUTH_MODE=token ray start *", "it starts a service on another machine", "nothing"),
     Exempt("docs/cluster.md", "chmod 600 *", "a file on another machine", "nothing"),
     Exempt("docs/cluster.md", "silobench * --ray-address *", "a cluster of machines", "parse"),
-    Exempt("*", "silobench run study.toml --engine ray --out *", "half a minute of Ray", "shorten", "--engine inline"),
+    Exempt("*", "silobench run study.toml --engine ray --out *", "half a minute of Ray", "shorten", _NO_RAY),
+    # --- grids, of which the pages show no numbers
+    Exempt("*", "silobench run skew.toml *", "27 runs", "shorten", f"{_ONE_ROUND} --trials 2"),
+    Exempt("docs/figures.md", "silobench run figures.toml *", "dozens of figures", "shorten", "--only '*iid*'"),
+    Exempt("docs/report.md", "silobench run demo *", "24 runs", "shorten", "--set rounds=2 --only '*k=2*'"),
     # --- suites that take a minute or more
     Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),
@@ -79,7 +84,9 @@ COMMANDS = (
     Exempt("*", "silobench run quagmire-skewscout *", "a minute", "shorten", _ONE_ROUND),
     Exempt("*", "silobench run oarf-baseline *", "a minute", "shorten", "--trials 2 --only 'synthetic*'"),
     Exempt("*", "silobench run oarf-* *", "a minute", "shorten", _ONE_ROUND),
-    Exempt("*", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count*'"),
+    Exempt(
+        "*", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count* / f*'"
+    ),
 )
 
 # Blocks that only make sense as parts of something larger, which a test puts together and executes.

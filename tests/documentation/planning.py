@@ -29,8 +29,8 @@ def parsed(arguments: Sequence[str]) -> dict[str, Any]:
     command, names = group, list(arguments)
     while hasattr(command, "commands"):
         command = command.commands[names.pop(0)]
-    command.callback = lambda **options: options
-    return group.main(list(arguments), prog_name="silobench", standalone_mode=False)  # type: ignore[no-any-return]
+    with patch.object(command, "callback", lambda **options: options):  # all calls of a process share the parsers
+        return group.main(list(arguments), prog_name="silobench", standalone_mode=False)  # type: ignore[no-any-return]
 
 
 def planned(arguments: Sequence[str]) -> int:

@@ -1,19 +1,29 @@
-"""Commands of a page that are processes of their own, some of them in the background, some of them with Flower."""
+"""Commands of a page that are processes of their own: forks, shells, some in the background, some with Flower."""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from commands import PATIENCE, Result
+from commands import PATIENCE, Program, Result
 from deployment import flower_python, free_port
 from documentation.blocks import ROOT
 
 _PORT = "9092"  # on pages; another program may listen there
+_SILOBENCH = "from silobench.cli import main; main()"
+_SCRIPT = """
+import runpy, sys
+from pathlib import Path
+
+sys.argv = sys.argv[1:]
+sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 _NEEDS_FLOWER = re.compile(r"silobench silo (start|serve) ")
 
 
@@ -53,6 +63,12 @@ class Processes:
         )
         shown = [output.replace(f":{self._port}", f":{_PORT}") for output in (finished.stdout, finished.stderr)]
         return Result(finished.returncode, *shown)
+
+    @staticmethod
+    def fork(program: str, arguments: Sequence[str]) -> Result:
+        """Run silobench, or python with a file, in a fork that has imported the package already."""
+        code, out, err = Program(_SILOBENCH if program == "silobench" else _SCRIPT, *arguments).wait()
+        return Result(-1 if code is None else code, out.decode(), err.decode())
 
     def end(self) -> list[int]:
         """End the processes in the background, and return their exit codes."""

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -84,11 +85,7 @@ class Session:
             if program == "silobench":
                 parsed(arguments[: arguments.index(">")] if ">" in arguments else arguments)
             return f"not executed: {_NO_FLOWER}"
-        if program == "silobench" and self._is_done_here(command.text):
-            once = arguments[0] == "run" and "--workers" not in arguments
-            result = call(self.capsys, *arguments, *(("--workers", "1") if once else ()))
-        else:
-            result = self.processes.run(command.text)
+        result = self._result(command.text, program, arguments)
         self.results.append((command.text, result))
         code = 2 if command.output and command.output[0].startswith("error:") else 0
         assert result.code == code, f"{block}: {command.text}\n{result.out}{result.err}"
@@ -96,10 +93,16 @@ class Session:
             need_alike(block, command, result)
         return f"executed, with {rule.more}" if rule else "executed"
 
-    def _is_done_here(self, text: str) -> bool:
-        """Whether a command of silobench runs in this process, which saves the time to import the package."""
+    def _result(self, text: str, program: str, arguments: Sequence[str]) -> Result:
+        """Run a command: here or in a fork, which have imported the package, or in a shell where it needs one."""
         is_plain = not _SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
-        return is_plain and not needs_flower(text) and self.page not in OWN_PROCESSES
+        is_ours = program == "silobench" and not needs_flower(text)
+        if is_plain and is_ours and self.page not in OWN_PROCESSES:
+            once = arguments[0] == "run" and "--workers" not in arguments
+            return call(self.capsys, *arguments, *(("--workers", "1") if once else ()))
+        if is_plain and (is_ours or (program == "python" and arguments[0].endswith(".py"))):
+            return self.processes.fork(program, arguments)
+        return self.processes.run(text)
 
     def _check(self, rule: Exempt, arguments: list[str]) -> str:
         if rule.check == "plan":

@@ -76,6 +76,7 @@ class Nodes:
         ip, folder = f"127.0.0.{number + 1}", self.folder / str(number)
         folder.mkdir()
         head = ["--head", "--port", str(self.port), "--include-dashboard", "false", "--disable-usage-stats"]
+        head.append("--no-monitor")  # which would only add machines
         place = head if number == 0 else ["--address", self.address]
         command = [
             str(Path(sys.executable).parent / "ray"), "start", *place, "--node-ip-address", ip, "--block",

@@ -4,12 +4,12 @@ PyTorch names the device type `lazy`, but has no such device here. Inside ``Seco
 there or moved there is a `Remote`: it reports the device `lazy` and has a tensor of the CPU inside.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "lazy"
 _CROSSING = ("aten::_to_copy", "aten::copy_")  # operations that move numbers from one device to another
@@ -66,12 +66,12 @@ class SecondDevice(TorchDispatchMode):
         self.operations = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.operations += any(isinstance(leaf, Remote) for leaf in tree_leaves((args, kwargs)))
+        self.operations += any(isinstance(tensor, Remote) for tensor in _tensors(args, kwargs or {}))
         return _called(function, args, kwargs or {})
 
 
 def _called(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    tensors = _tensors(args, kwargs)
     remote = [isinstance(tensor, Remote) for tensor in tensors]
     name, target = function._schema.name, kwargs.get("device")
     if name not in _CROSSING and any(remote):
@@ -82,16 +82,36 @@ def _called(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         is_remote, kwargs = torch.device(target).type == NAME, {**kwargs, "device": torch.device("cpu")}
     else:
         is_remote = remote[0] if name == "aten::copy_" else any(remote)
-    result = function(*tree_map(_inside, args), **tree_map(_inside, kwargs))
+    inside = {key: _mapped(_inside, value) for key, value in kwargs.items()}
+    result = function(*_mapped(_inside, args), **inside)
     originals = {id(_inside(tensor)): tensor for tensor in tensors}  # an operation in place returns its argument
 
-    def outside(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        return originals.get(id(value)) if id(value) in originals else Remote(value) if is_remote else value
+    def outside(tensor: Tensor) -> Tensor:
+        return originals.get(id(tensor)) if id(tensor) in originals else Remote(tensor) if is_remote else tensor
 
-    return tree_map(outside, result)
+    return _mapped(outside, result)
 
 
-def _inside(value: Any) -> Any:
-    return value.inside if isinstance(value, Remote) else value
+def _tensors(args: Any, kwargs: dict[str, Any]) -> list[Tensor]:
+    """Return the tensors among the arguments, and in lists among them: operations have no deeper ones.
+
+    PyTorch's own walk over anything that is nested would take more time than the operations.
+    """
+    found: list[Tensor] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += [each for each in value if isinstance(each, Tensor)]
+    return found
+
+
+def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Change a tensor, or those in a list or tuple."""
+    if isinstance(value, Tensor):
+        return change(value)
+    return type(value)([_mapped(change, each) for each in value]) if isinstance(value, list | tuple) else value
+
+
+def _inside(tensor: Tensor) -> Tensor:
+    return tensor.inside if isinstance(tensor, Remote) else tensor

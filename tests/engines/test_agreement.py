@@ -71,14 +71,14 @@ def second_round(silos, case: Case, engine: Engine) -> tuple[RoundRecord, RoundR
     return ours, go_on(case.spec, federated, inline(), solver, first.state, *case.transforms), first.state
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(case=cases(UNCORRECTED))
 def test_stacked_agrees_with_inline_to_rounding(silos, case: Case) -> None:
     check_second_round(silos, case, IN_STACKS)
 
 
 @needs_native
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(case=cases(AFFINE))
 def test_native_agrees_with_inline_to_rounding(silos, case: Case) -> None:
     check_second_round(silos, case, COMPILED)

@@ -211,7 +211,8 @@ def test_a_run_on_a_device_is_measured_stored_and_resumed(second, monkeypatch, t
 
 def test_runs_on_a_device_never_share_it_with_workers(second, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr("silobench.runs.plan.resolved", lambda device: NAME)
-    plans = plan({"dataset": "fcube", "partition": "octants", "rounds": 1, "algorithm": ["fedavg", "fedprox"]})
+    choices = {"dataset": "fcube", "partition": "octants", "rounds": 1, "solver": "sgd(epochs=1)"}
+    plans = plan({**choices, "algorithm": ["fedavg", "fedprox"]})
     monkeypatch.setattr("silobench.engines.workers._start_worker", lambda: pytest.fail("a worker was started"))
     ends = [event.name for event in sweep(plans, tmp_path, "pool(workers=2)", workers=2) if event.kind == "end"]
     assert ends == [each.name for each in plans]

@@ -21,6 +21,8 @@ from silobench.runs.sweep import sweep
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory
 
+ONCE = {"solver": "sgd(epochs=1)"}
+
 
 class Recorded(InState):
     """Memories in the state, with a list of the parties that were asked for."""
@@ -86,7 +88,7 @@ def test_a_registered_executor_gives_the_bits_of_this_process(silos, monkeypatch
 
 
 def test_a_sweep_runs_its_plans_on_the_executor_of_its_engine(tmp_path: Path, backwards) -> None:
-    plans = plan({"dataset": "fcube", "partition": "octants", "algorithm": ["fedavg", "scaffold"], "rounds": 2})
+    plans = plan({"dataset": "fcube", "partition": "octants", "algorithm": ["fedavg", "scaffold"], "rounds": 2, **ONCE})
     for engine, out in (("inline", "alone"), ("pool(workers=2, executor=backwards)", "many")):
         list(sweep(plans, tmp_path / out, engine, workers=1 if out == "alone" else 2))
     assert backwards.calls[0] == "start"
@@ -153,7 +155,8 @@ def test_the_executor_of_the_docs_runs(capsys, monkeypatch, tmp_path: Path) -> N
     monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
     text = (Path(__file__).parents[2] / "docs/engines.md").read_text(encoding="utf-8")
     plugin = write(tmp_path / "futures.py", text.partition("```python\n")[2].partition("```")[0])
-    file = write(tmp_path / "e.toml", 'dataset = "fcube"\npartition = "octants"\nrounds = 2\nseed = [0, 1]\n')
+    text = 'dataset = "fcube"\npartition = "octants"\nsolver = "sgd(epochs=1)"\nrounds = 2\nseed = [0, 1]\n'
+    file = write(tmp_path / "e.toml", text)
     digests = []
     for engine in ("inline", "pool(workers=2, executor=futures)"):
         options = ["--plugin", plugin, "--engine", engine, "--workers", "2", "--out", tmp_path / engine[:4]]

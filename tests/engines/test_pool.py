@@ -32,7 +32,7 @@ def test_pool_has_the_bits_of_inline_for_any_number_of_workers(unequal_digits, m
     transforms = feedback(), clip(norm=0.5)
     alone = run(spec, federated, inline(), solver, *transforms, **options)
     assert spec in ("solo", "combined") or alone[-1].validation is not None
-    for workers in (1, 2, 3):
+    for workers in (1, 3):  # all parties at one worker, or each at another one
         others = run(spec, federated, pool(workers=workers), solver, *transforms, **options)
         assert same(others) == same(alone)
         parties = 1 if spec == "combined" else 3

@@ -35,11 +35,10 @@ def test_grouping_into_stacks_affects_rounding_only(silos, monkeypatch, kind: st
 def test_stacked_has_the_same_bits_twice_and_for_any_number_of_workers(silos, kind: str, spec: str) -> None:
     sizes = (17, 3, 1, 9) * 5  # in two stacks
     federated = Case(kind, widths=(6, 3), sizes=sizes).federated(silos)
-    solver, options = sgd(0.05, 0.9, 0.1, steps=3, batch=4), {"rounds": 3, "participation": 0.9, "seed": 1}
+    solver, options = sgd(0.05, 0.9, 0.1, steps=3, batch=4), {"rounds": 2, "participation": 0.9, "seed": 1}
     first = run(spec, federated, IN_STACKS, solver, **options)
     assert {record.engine for record in first} == {"stacked"}
-    assert same(run(spec, federated, IN_STACKS, solver, **options)) == same(first)
-    for workers in (1, 2, 3):
+    for workers in (1, 3):  # the first in this process, again
         others = run(spec, federated, Engine(("stacked",), workers=workers), solver, **options)
         assert same(others) == same(first)
         assert {record.workers for record in others} == {1 if spec == "combined" else workers}

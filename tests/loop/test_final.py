@@ -54,7 +54,7 @@ def test_only_the_last_round_has_one() -> None:
 
 def test_a_schedule_that_ends_a_run_early_has_one(tmp_path: Path) -> None:
     (planned,) = plan(
-        {"dataset": "digits", "model": "linear", "rounds": 60, "parties": 2, "validation": 0.2, "eval_every": 7,
+        {"dataset": "digits", "model": "linear", "rounds": 60, "parties": 2, "validation": 0.2, "eval_every": 3,
          "solver": "sgd(lr=plateau(0.5, patience=1, drops=1))"}
     )  # fmt: skip
     for _ in execute(prepare(planned), tmp_path, "inline"):

@@ -401,7 +401,7 @@ dataset = "digits"
 model = "linear"
 parties = 5
 participation = 3
-solver = "dp_sgd(noise=8, epsilon=3, batch=256, steps=1, reproducible=true)"
+solver = "dp_sgd(noise=5, epsilon=3, batch=256, steps=1, reproducible=true)"
 rounds = 400
 """
 

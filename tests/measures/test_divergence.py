@@ -71,16 +71,16 @@ def test_one_round_of_one_full_batch_is_centralised_sgd_to_rounding(tmp_path: Pa
 @pytest.mark.parametrize(
     "solver",
     [
-        "sgd",
+        "sgd(epochs=2)",
         PLAIN,
-        "sgd(lr=exponential(0.1, 0.9), momentum=0.9, epochs=3, batch=7, keep_momentum=true)",
+        "sgd(lr=exponential(0.1, 0.9), momentum=0.9, epochs=2, batch=14, keep_momentum=true)",
         "sgd(lr=step(0.1, at=[1]), momentum=0.5, steps=5, batch=16)",
         "sgd(lr=0.1, batch=full)",
     ],
 )
 @pytest.mark.parametrize(("model", "engine"), [("linear", "stacked"), ("cnn", "auto"), ("mlp", "inline")])
 def test_one_party_is_centralised_sgd_for_any_schedule(tmp_path: Path, solver: str, model: str, engine: str) -> None:
-    for found in run(tmp_path, engine, parties=1, solver=solver, model=model):
+    for found in run(tmp_path, engine, parties=1, solver=solver, model=model, rounds=2):
         assert found["all"] == found["distance"] == 0.0
         assert set(found["layers"].values()) == {0.0}
 
@@ -122,7 +122,7 @@ def test_layers_are_told_from_first_to_last_and_grow_with_the_skew(tmp_path: Pat
 
 @pytest.mark.parametrize("algorithm", ["fedprox(mu=1)", "scaffold", "fednova", "feddyn", "moon", "fedrs", "fedbn"])
 def test_any_algorithm_with_a_shared_model_can_be_measured(tmp_path: Path, algorithm: str) -> None:
-    model = "resnet(depth=20)" if algorithm == "fedbn" else "mlp"
+    model = "lenet(norm=batch)" if algorithm == "fedbn" else "mlp"
     rounds = 1 if algorithm == "fedbn" else 2
     solver = "sgd(lr=0.05, steps=2, batch=20)"
     found = run(tmp_path, partition="shards(1)", algorithm=algorithm, model=model, rounds=rounds, solver=solver)
@@ -314,10 +314,8 @@ def test_the_bound_by_pencil() -> None:
 
 
 def test_an_estimated_bound_says_so_and_grows_with_the_skew(tmp_path: Path) -> None:
-    first = [
-        run(tmp_path, measure="weight-divergence(bound=sampled)", partition=f"target-emd({emd})", model="cnn")[0]
-        for emd in (0, 1, 1.6)
-    ]
+    choices = {"measure": "weight-divergence(bound=sampled)", "model": "cnn", "rounds": 1}
+    first = [run(tmp_path, partition=f"target-emd({emd})", **choices)[0] for emd in (0, 1, 1.6)]
     assert all(found["estimated"] for found in first)
     assert first[0]["bound"] < first[1]["bound"] < first[2]["bound"]
     assert all(found["distance"] <= found["bound"] for found in first[1:])
@@ -342,7 +340,7 @@ def test_a_bound_of_a_network_that_draws_is_the_same_every_time(tmp_path: Path) 
 
 def test_parties_with_statistics_of_their_own_can_be_measured(tmp_path: Path) -> None:
     solver = "sgd(lr=0.01, steps=1, batch=8, keep_momentum=true)"
-    choices = {"model": "resnet(depth=20)", "buffers": "local", "parties": 2, "solver": solver}
+    choices = {"model": "lenet(norm=batch)", "buffers": "local", "parties": 2, "solver": solver}
     assert all(row["all"] > 0 for row in run(tmp_path, rounds=2, partition="shards(1)", **choices))
 
 
@@ -356,7 +354,7 @@ def test_a_run_that_diverged_beyond_all_numbers_can_be_reported(
 
 
 def test_a_bound_beyond_all_numbers_is_null(tmp_path: Path) -> None:
-    solver = "sgd(lr=50.0, momentum=0, weight_decay=0, steps=200, batch=full)"
+    solver = "sgd(lr=5e4, momentum=0, weight_decay=0, steps=80, batch=full)"
     found = run(tmp_path, measure="weight-divergence(bound=logistic)", partition="shards(1)", solver=solver, rounds=1)
     assert found[0]["bound"] is None
     assert math.isfinite(found[0]["distance"])

@@ -147,9 +147,10 @@ def test_statistics_get_noise_and_variances_stay_positive(normed) -> None:
     assert all(math.isfinite(record.loss) for record in records)
 
 
-def test_rounds_without_parties_get_noise_too(toy) -> None:
+def test_rounds_without_parties_get_noise_too(in_double: None, toy) -> None:
+    """The noise is secret. In single precision, or with a norm that falls quickly, it may be too small for a weight."""
     federation, task = toy((20, 20, 20, 20, 20))
-    text = "clip(norm=1, adaptive=true) | gaussian_noise(multiplier=9)"
+    text = "clip(norm=1, adaptive=true, speed=0.01) | gaussian_noise(multiplier=9)"
     records = run(text, federation, task, selection=poisson(True), participation=1, rounds=12)
     empty = [place for place, record in enumerate(records) if not record.cohort and place]
     assert empty

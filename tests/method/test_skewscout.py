@@ -163,16 +163,17 @@ def test_the_model_that_travels_includes_changes_not_sent_yet(skewed, algorithm,
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "transforms", "knob"),
+    ("algorithm", "transforms", "knob", "search"),
     [
-        (gaia(), (), "threshold"),
-        (fedavg(iter_local=20), (), "iter_local"),
-        (dgc(), (), "warmup"),
-        (bsp(), (top_k(),), "fraction"),
+        (gaia(), (), "threshold", "hill-climbing"),
+        (gaia(), (), "threshold", "stochastic"),
+        (gaia(), (), "threshold", "annealing"),
+        (fedavg(iter_local=20), (), "iter_local", "stochastic"),
+        (dgc(), (), "warmup", "annealing"),
+        (bsp(), (top_k(),), "fraction", "hill-climbing"),
     ],
-    ids=["gaia", "fedavg", "dgc", "top_k"],
+    ids=["gaia-climbing", "gaia-stochastic", "gaia-annealing", "fedavg", "dgc", "top_k"],
 )
-@pytest.mark.parametrize("search", ["hill-climbing", "stochastic", "annealing"])
 def test_it_drives_every_knob_and_writes_down_why(skewed, algorithm, transforms, knob: str, search: Any) -> None:
     grid = (1.0, 2.0, 5.0) if knob == "iter_local" else ()  # a longer one waits for its exchange
     records = run(algorithm, skewed, skewscout(grid=grid, period=5, sample=50, search=search), *transforms)
@@ -273,7 +274,7 @@ parties = 5
 algorithm = "gaia"
 solver = "sgd(lr=0.02, momentum=0.9, batch=20)"
 controller = "skewscout(period=10, sample=50, search=annealing)"
-rounds = 300
+rounds = 160
 eval_every = 50
 """
 
@@ -292,13 +293,13 @@ def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.Capt
     file = write(tmp_path / "e.toml", EXPERIMENT)
     command = ["run", file, "--workers", "1", "--out"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for n in (3, 60, 150):
+    for n in (3, 60):
         run_killed(killed, n, *command, killed)
         assert not read_runs(killed)[0].complete
     assert call(capsys, *command, killed).code == 0
     assert call(capsys, *command, whole).code == 0
     assert _facts(killed) == _facts(whole)
-    assert sum(bool(row.control) for row in read_runs(killed)[0].rounds) == 29
+    assert sum(bool(row.control) for row in read_runs(killed)[0].rounds) == 15
 
 
 # --- what is refused, and the oracle ------------------------------------------------------------------

@@ -61,10 +61,13 @@ def test_they_have_their_numbers_of_parameters(spec: str, count: int) -> None:
     assert Network(build(spec)).layout.trainable == count
 
 
-@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("spec", SMALL)
-@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (2, 9, 17)])
+@pytest.mark.parametrize(
+    ("norm", "shape"),
+    [*((norm, (1, 8, 8)) for norm in NORMS), *((norm, (2, 9, 17)) for norm in NORMS[:2]), ("batch", (3, 32, 32))],
+)
 def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
+    """Normalisations see channels alone; what differs between them is one value per channel, of the smallest images."""
     module = build(f"{spec}, norm={norm})", shape, classes=7)
     for rows in (1, 3):
         answer = module(torch.rand(rows, *shape))
@@ -138,17 +141,17 @@ def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], mess
 
 
 def pictures() -> tuple[torch.Tensor, torch.Tensor]:
-    """Forty of CIFAR-10, or digits in three colours where it is not here."""
+    """Sixteen of CIFAR-10, or digits in three colours where it is not here."""
     try:
         train = load("cifar-10(augment=false)").train
     except AbsentError:
         train = load("digits").train
-    x = torch.from_numpy(train.x[:40].copy()).float()
+    x = torch.from_numpy(train.x[:16].copy()).float()
     x = (x - x.mean()) / x.std()
-    return F.interpolate(x, (32, 32)).expand(-1, 3, -1, -1), torch.from_numpy(train.y[:40].copy())
+    return F.interpolate(x, (32, 32)).expand(-1, 3, -1, -1), torch.from_numpy(train.y[:16].copy())
 
 
-@pytest.mark.parametrize("spec", [f"{spec}, norm={norm})" for spec in SMALL[:2] for norm in ("none", "batch", "layer")])
+@pytest.mark.parametrize("spec", [f"{spec}, norm={norm})" for spec in SMALL[:2] for norm in ("none", "batch")])
 def test_each_learns(spec: str) -> None:
     torch.manual_seed(0)
     (x, y), module = pictures(), build(spec)

@@ -114,9 +114,13 @@ def test_without_normalisation_every_block_begins_as_the_identity() -> None:
     assert torch.equal(module.get_submodule("blocks.1")(x), x)  # which is positive, as after a ReLU
 
 
-@pytest.mark.parametrize(("spec", "scale"), [(spec, 2.4 if spec == "vgg9" else 1.0) for spec in SMALL])
+@pytest.mark.parametrize(
+    ("spec", "scale"), [(spec, 2.4 if spec == "vgg9" else 1.0) for spec in SMALL if "layer" not in spec]
+)
 def test_each_learns(spec: str, scale: float) -> None:
-    """VGG-9 from weights of He et al.'s size: from torch's own it needs hundreds of steps to come off."""
+    """Normalisation by layer is that of one group. From torch's own weights VGG-9 needs hundreds of steps to come off:
+    its weights begin at He et al.'s size.
+    """
     data = digits()
     federation, its_task = federate(data, "iid", 1, seed=0), task(spec, data)
     its_task = replace(its_task, initial=scale * its_task.initial)

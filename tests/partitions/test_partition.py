@@ -114,7 +114,7 @@ def labels(draw: st.DrawFn) -> list[int]:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(y=labels(), parties=st.integers(1, 12), seed=st.integers(0, 2**32))
 def test_every_row_is_in_exactly_one_party_or_the_cut_is_refused(
     spec: str, reference: str, y: list[int], parties: int, seed: int

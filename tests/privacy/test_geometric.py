@@ -38,7 +38,7 @@ def test_variance_is_that_of_the_distribution(scale: float) -> None:
 def test_neighbours_differ_by_the_factor_of_epsilon() -> None:
     """Outputs of a count and of its neighbour have probabilities that differ by at most exp(epsilon)."""
     epsilon = 0.8
-    noise = geometric(Randomness.seeded(3, "test"), 1 / epsilon, 200_000)
+    noise = geometric(Randomness.seeded(3, "test"), 1 / epsilon, 80_000)
     counts = np.bincount(noise + 50, minlength=101).astype(float)
     here, there = counts[40:60], counts[41:61]  # P(output | n) and P(output | n - 1)
     enough = (here > 500) & (there > 500)

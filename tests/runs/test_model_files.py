@@ -123,7 +123,7 @@ def test_a_network_gets_its_word_vectors_again(
     *_, record = model.run.rounds
     answers = sb.predict(out, rows, plugins=[plugin])
     assert (answers == np.array(["no", "yes"])[sb.load("opinions").test.y]).mean() == record.accuracy
-    for form in ("torch", "safetensors", "onnx"):
+    for form in ("torch", "safetensors", "onnx") if vectors == "glove-50d" else ("torch", "safetensors"):
         exported = _exported(capsys, out, form, tmp_path / form, "--plugin", plugin)
         np.testing.assert_allclose(_used(exported, rows), expected, rtol=0, atol=_bound_of_lstm(rows.shape[1], 50))
 

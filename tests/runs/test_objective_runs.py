@@ -165,11 +165,11 @@ def test_trials_of_a_split_have_their_own_test_rows(tmp_path: Path) -> None:
 
 
 def test_a_killed_command_resumes_a_number(people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    choices = ages(people, rounds=30)
+    choices = ages(people, rounds=24)
     file = write(tmp_path / "e.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in choices.items()))
     out = tmp_path / "out"
     run_killed(out, 5, "run", file, "--out", out, "--engine", "inline")
-    assert 5 <= rounds_on_disk(out) < 30
+    assert 5 <= rounds_on_disk(out) < 24
     result = call(capsys, "run", file, "--out", out, "--engine", "inline")
     assert result.code == 0, result.err
     (path,) = run_paths(out)

@@ -24,7 +24,7 @@ WRONG = {
     "cohort": ({"participation": 4}, "above the 3 parties"),
     "lockstep": ({**GAIA, "participation": 2}, "leave participation at 1.0"),
     "model": ({"model": "cnn"}, "cnn needs images"),
-    "memory": ({"model": "mlp(10000000, 10000000)"}, "cannot be built"),
+    "memory": ({"model": "mlp(10000000000000)"}, "needs more memory than this machine has"),
     "algorithm and model": (
         {"dataset": "synthetic-faces", "model": "face-cnn", "algorithm": "moon"},
         "loss of its own",

@@ -19,7 +19,7 @@ partition = "label-dirichlet(beta=0.5)"
 parties = 10
 participation = 0.5
 solver = "sgd(lr=0.05, epochs=2, keep_momentum=True)"
-rounds = 150
+rounds = 90
 """
 
 
@@ -41,7 +41,7 @@ def test_a_killed_run_ends_as_one_never_interrupted(
     file = write(tmp_path / "e.toml", EXPERIMENT + f'algorithm = "{algorithm}"\n')
     command = ["run", file, "--workers", "1", "--out"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for rounds in (3, 25, 75):  # short rounds are committed several at a time
+    for rounds in (3, 25):  # short rounds are committed several at a time
         run_killed(killed, rounds, *command, killed)
         assert not read_runs(killed)[0].complete
     assert call(capsys, *command, killed).code == 0
@@ -59,7 +59,7 @@ def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on(tmp_path: Path, caps
 
 
 def test_ctrl_c_says_that_the_run_can_go_on(tmp_path: Path) -> None:
-    file = write(tmp_path / "e.toml", EXPERIMENT.replace("rounds = 150", "rounds = 100000"))
+    file = write(tmp_path / "e.toml", EXPERIMENT.replace("rounds = 90", "rounds = 100000"))
     process = start("run", file, "--out", tmp_path / "runs")
     while rounds_on_disk(tmp_path / "runs") < 3 and process.poll() is None:
         time.sleep(0.02)

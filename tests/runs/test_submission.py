@@ -422,13 +422,23 @@ def perfect(row: dict[str, Any]) -> None:
 def test_what_rounding_does_not_change_is_exact_in_any_environment(
     private: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str, secret: bool
 ) -> None:
-    runs = Path(shutil.copytree(private, tmp_path / "runs"))
-    path = next(run.path for run in read_runs(runs) if has_secret_noise(run.config) is secret)
+    """Without the change, the run is right: the next test."""
+    path = copy_of(private, tmp_path, secret)
     rows = rows_of(path)
-    state_another_python(path, rows)
-    assert repeat(read_run(path)).problem == ""
     change(rows[-1])
     assert words in repeat(read_run(state_another_python(path, rows))).problem
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_a_private_run_of_another_environment_repeats(private: Path, tmp_path: Path, secret: bool) -> None:
+    path = copy_of(private, tmp_path, secret)
+    assert repeat(read_run(state_another_python(path, rows_of(path)))).problem == ""
+
+
+def copy_of(private: Path, folder: Path, secret: bool) -> Path:
+    """Copy the run whose noise is secret, or the other one."""
+    runs = Path(shutil.copytree(private, folder / "runs"))
+    return next(run.path for run in read_runs(runs) if has_secret_noise(run.config) is secret)
 
 
 @pytest.fixture(scope="module")

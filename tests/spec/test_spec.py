@@ -187,7 +187,7 @@ PIECES = [*"fgx()[]=,+|'\"\\-._~#:01e \n\t", *("f(", "as", "true", "None", "Dir(
 GRAMMAR = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=30) | GRAMMAR)
 @example("_")
 @example("_0")
@@ -237,7 +237,7 @@ def _specs(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Spec]:
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3).map(tuple) | _specs(inner), max_leaves=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(_specs(VALUES))
 @example(Spec("f", (Spec("g"),)))
 @example(Spec("f", ("+ Dir(0.5)",)))

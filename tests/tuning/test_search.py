@@ -19,6 +19,7 @@ from silobench.runs.stored import read_runs
 from silobench.runs.sweep import sweep
 from silobench.tuning.search import Search, definition_of, notes, open_study, tuned_choices
 from silobench.tuning.study import Outcome, Study, Trial, final_score, read_outcome, read_study
+from wrong_inputs.case import Answer, answered
 
 TINY = """
 dataset = "fcube"
@@ -135,26 +136,37 @@ def command(file: Path, out: Path, workers: int = 1, *more: str) -> list[str | P
     return ["tune", file, "--out", out, "--workers", str(workers), *options]
 
 
-def test_a_study_that_was_killed_twice_is_the_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = write(tmp_path / "tiny.toml", TINY)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert call(capsys, *command(file, whole)).code == 0
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
+    """Return the directory of a study that one process made without a stop, and what its command printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    file = write(folder / "tiny.toml", TINY)
+    answer = answered([*map(str, command(file, folder / "study", 1, "--json"))])
+    assert answer.code == 0, answer.err
+    return folder / "study", answer
+
+
+def test_a_study_that_was_killed_twice_is_the_study(
+    whole: tuple[Path, Answer], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, killed = write(tmp_path / "tiny.toml", TINY), tmp_path / "killed"
     for rounds in (20, 60):  # in the first and in the third batch
         run_killed(killed / "trials", rounds, *command(file, killed))
         assert not (killed / "tuned.toml").exists()
     assert 0 < len(read_study(killed).trials) <= 6
     assert call(capsys, *command(file, killed)).code == 0
-    assert content(killed) == content(whole)
+    assert content(killed) == content(whole[0])
     (killed / "study.json").unlink()  # it follows from the runs
     assert call(capsys, *command(file, killed)).code == 0
-    assert content(killed) == content(whole)
+    assert content(killed) == content(whole[0])
 
 
-def test_workers_do_not_change_a_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_workers_do_not_change_a_study(
+    whole: tuple[Path, Answer], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file = write(tmp_path / "tiny.toml", TINY)
-    for workers in (1, 2):
-        assert call(capsys, *command(file, tmp_path / str(workers), workers)).code == 0
-    assert content(tmp_path / "1") == content(tmp_path / "2")
+    assert call(capsys, *command(file, tmp_path / "study", 2)).code == 0
+    assert content(tmp_path / "study") == content(whole[0])
 
 
 def test_more_trials_continue_a_study(tmp_path: Path) -> None:
@@ -266,10 +278,8 @@ def test_a_study_of_columns_and_one_of_numbers(tmp_path: Path) -> None:
 # --- what a study says ---------------------------------------------------------------------------------
 
 
-def test_the_tuned_file_runs_what_was_confirmed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file, out = write(tmp_path / "tiny.toml", TINY), tmp_path / "study"
-    answer = call(capsys, *command(file, out, 1, "--json"))
-    assert answer.code == 0, answer.err
+def test_the_tuned_file_runs_what_was_confirmed(whole: tuple[Path, Answer], capsys: pytest.CaptureFixture[str]) -> None:
+    out, answer = whole
     facts, study = json.loads(answer.out), read_study(out)
     assert facts["file"] == str(out / "tuned.toml")
     assert [trial["number"] for trial in facts["trials"]] == list(range(6))

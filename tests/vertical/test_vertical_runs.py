@@ -47,9 +47,9 @@ def facts(out: Path) -> list[tuple[object, ...]]:
 def test_a_killed_run_ends_as_one_that_was_never_interrupted(
     experiment: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "e.toml", f'{experiment}rounds = 60\nparties = 3\ntransforms = "quantize(bits=8)"\n')
+    file = write(tmp_path / "e.toml", f'{experiment}rounds = 30\nparties = 3\ntransforms = "quantize(bits=8)"\n')
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for rounds in (2, 25):
+    for rounds in (2, 12):
         run_killed(killed, rounds, "run", file, "--workers", "1", "--out", killed)
     assert call(capsys, "run", file, "--workers", "1", "--out", killed).code == 0
     assert call(capsys, "run", file, "--workers", "2", "--out", whole).code == 0

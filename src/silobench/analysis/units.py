@@ -32,16 +32,16 @@ def duration(seconds: float) -> str:
 
     >>> duration(0), duration(0.0821), duration(90)
     ('0', '82.1 ms', '90 s')
-    >>> duration(0.9996), duration(600), duration(6250), duration(58800), duration(4e6)
-    ('1 s', '10 min', '104 min', '16.3 h', '1111 h')
+    >>> duration(0.9996), duration(599.6), duration(6250), duration(7199), duration(58800), duration(4e6)
+    ('1 s', '9.99 min', '104 min', '2 h', '16.3 h', '1111 h')
     """
     if seconds == 0:
         return "0"
     if seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
-    if seconds < 600 or not math.isfinite(seconds):
+    if seconds < 599.5 or not math.isfinite(seconds):
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{short(seconds / 3600)} h"
+    return f"{seconds / 60:.3g} min" if seconds < 7170 else f"{short(seconds / 3600)} h"
 
 
 def percent(mean: float, std: float | None = None) -> str:

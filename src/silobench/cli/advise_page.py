@@ -9,8 +9,9 @@ from rich.text import Text
 from silobench.advice.answer import REGIME_WORDS, Answer
 from silobench.advice.evidence import settings
 from silobench.advice.tree_drawing import tree_text
-from silobench.cli.layout import Grid, Item, lay_out, wrap
+from silobench.cli.layout import Grid, Item, lay_out
 from silobench.cli.output import Console
+from silobench.cli.wrapping import wrap
 from silobench.errors import listed
 
 if TYPE_CHECKING:

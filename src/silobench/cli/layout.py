@@ -11,17 +11,16 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise, product
 from statistics import fmean
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
+
+from silobench.cli.wrapping import least_width, wrap
 
 _GAP = 2  # spaces between columns
 _INDENT = 2  # of rows below a heading
 _MOST_HEADINGS = 5  # columns in a heading
 _PROSE = 32  # characters: a column with longer texts may be below its rows
 _WIDEST = 200  # a column needs no more
-# Spaces that stay: "± 0.2", a mark behind a number, a unit behind its number.
-_GLUE = re.compile(r" (?=±)|(?<=±) | (?=[*†](?:\s|$))|(?<=\d) (?=(?:ms|s|min|h|B|kB|MB|GB|TB)\b)")
-_PIECES = re.compile(r"(?<=\w\w\w\()|(?<=,)(?=[^\d\s])")  # where a spec may continue on the next line
-_PARTS = re.compile(r"(?<=[/=_-])")  # where a name may, if it is wider than the page
+_ROUNDING = 1e-6  # far more than sums of lines are rounded by
 
 _RESULT = re.compile(r"$|[+-]?\d+\.\d")  # a blank or a number with a decimal point
 
@@ -91,50 +90,6 @@ def _layouts(columns: "Sequence[_Column]", keys: int, width: int) -> "Iterator[L
         yield from islice((layout for layout in layouts if layout.fits), 2)
 
 
-# --- text ---------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=50_000)
-def wrap(text: str, width: int) -> tuple[str, ...]:
-    """Break text into lines: at spaces, inside a spec after '(' or ',', and in a name only if it is wider than a line.
-
-    >>> wrap("label-dirichlet(beta=0.5) + noise(sigma=0.1)", 18)
-    ('label-dirichlet(', 'beta=0.5) +', 'noise(sigma=0.1)')
-    """
-    lines, line = [], ""
-    for word in _words(text):
-        if cell_len(word) <= width:
-            pieces = [word]
-        else:
-            pieces = [part for piece in _PIECES.split(word) for part in _folded(piece, width)]
-        for place, piece in enumerate(pieces):
-            space = " " if line and place == 0 else ""
-            if cell_len(line + space + piece) <= width:
-                line += space + piece
-            else:
-                lines += [line] if line else []
-                line = piece
-    return tuple(each.replace("\xa0", " ") for each in (*lines, line))
-
-
-def _words(text: str) -> list[str]:
-    return _GLUE.sub("\xa0", text).split(" ") if text else []
-
-
-def _folded(piece: str, width: int) -> list[str]:
-    """Return a piece as it is, or in parts if it is wider than a line."""
-    if cell_len(piece) <= width:
-        return [piece]
-    parts = [part for name in _PARTS.split(piece) for part in chop_cells(name, max(width, 2))]
-    return parts or [piece]
-
-
-@lru_cache(maxsize=50_000)
-def _least(text: str) -> int:
-    """Return the width below which a word or a number would be broken."""
-    return max((cell_len(piece) for word in _words(text) for piece in _PIECES.split(word)), default=0)
-
-
 @lru_cache(maxsize=50_000)
 def _count(text: str, remark: str, width: int) -> int:
     return len(Item(text, remark=remark, is_below=True).lines(width))
@@ -161,7 +116,7 @@ class _Column:
     @cached_property
     def least(self) -> int:
         texts = (text for item in (self.heading, *self.items) for text in (item.text, item.remark))
-        return max(map(_least, texts))
+        return max(map(least_width, texts))
 
     @property
     def values(self) -> Sequence[Item]:
@@ -171,15 +126,18 @@ class _Column:
     def steps(self) -> list[tuple[int, list[int]]]:
         """Widths at which the column needs fewer lines than at any smaller one, with the lines of each item."""
         steps: list[tuple[int, list[int]]] = []
-        items = {(item.text, item.remark): item for item in (self.heading, *self.items)}
-        places = list(items)
-        order = [places.index((item.text, item.remark)) for item in (self.heading, *self.items)]
+        entries = [(item.text, item.remark) for item in (self.heading, *self.items)]
         for width in range(self.least, max(self.least, min(self.natural, _WIDEST)) + 1):
-            lines = [_count(text, remark, width) for text, remark in places]
-            counts = [lines[place] for place in order]
+            lines = {entry: _count(*entry, width) for entry in dict.fromkeys(entries)}
+            counts = [lines[entry] for entry in entries]
             if not steps or sum(counts) < sum(steps[-1][1]):
                 steps.append((width, counts))
         return steps
+
+    @cached_property
+    def totals(self) -> list[int]:
+        """The lines of all items, for each of the steps."""
+        return [sum(counts) for _, counts in self.steps]
 
     def with_remarks_below(self) -> "_Column":
         return _Column(self.name, [replace(item, is_below=True) for item in self.items], self.rows, self.right)
@@ -409,26 +367,39 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
     if room < 0:
         return None
     while True:
-        counts = [column.steps[step][1] for column, step in zip(columns, at, strict=True)]
-        now, best = _height(counts), (0.0, -1, 0)
-        for place, column in enumerate(columns):
-            for step in range(at[place] + 1, len(column.steps)):
-                extra = column.steps[step][0] - column.steps[at[place]][0]
-                if extra > room:
-                    break
-                gain = now - _height([*counts[:place], column.steps[step][1], *counts[place + 1 :]])
-                best = max(best, (gain / extra, place, step))
-        if best[0] <= 0:
+        gain, place, step = _widened(columns, at, room)
+        if gain <= 0:
             return [column.steps[step][0] for column, step in zip(columns, at, strict=True)]
-        _, place, step = best
         room -= columns[place].steps[step][0] - columns[place].steps[at[place]][0]
         at[place] = step
 
 
-def _height(counts: Sequence[Sequence[int]]) -> float:
-    """Return the number of lines of a table, and a little for every line of its cells."""
-    rows: list[int] = [max(row) for row in zip(*counts, strict=True)]
-    return sum(rows) + 0.1 * sum(map(sum, counts))
+def _widened(columns: Sequence[_Column], at: Sequence[int], room: int) -> tuple[float, int, int]:
+    """Return which column to widen to which step, behind what that gains for each space; a gain of 0 if nothing does.
+
+    Only a row whose highest cell is in the column can become lower: to its second highest cell, at best.
+    """
+    counts = [column.steps[step][1] for column, step in zip(columns, at, strict=True)]
+    cells = sum(column.totals[step] for column, step in zip(columns, at, strict=True))
+    heights = [sorted((0, *row))[-2:] for row in zip(*counts, strict=True)]  # of the two highest cells of each row
+    lines = sum(highest for _, highest in heights)
+    best = (0.0, -1, 0)
+    for place, (column, now) in enumerate(zip(columns, at, strict=True)):
+        others = [second if own == high else high for own, (second, high) in zip(counts[place], heights, strict=True)]
+        most = lines - sum(others) + 0.1 * (column.totals[now] - column.totals[-1]) + _ROUNDING
+        for step in range(now + 1, len(column.steps)):
+            extra = column.steps[step][0] - column.steps[now][0]
+            if extra > room or most < best[0] * extra:
+                break
+            after = sum(map(max, others, column.steps[step][1]))
+            gain = _cost(lines, cells) - _cost(after, cells - column.totals[now] + column.totals[step])
+            best = max(best, (gain / extra, place, step))
+    return best
+
+
+def _cost(lines: int, cells: int) -> float:
+    """Return the lines of a table, and a little for every line of its cells."""
+    return lines + 0.1 * cells
 
 
 def _records(columns: Sequence[_Column], keys: int, width: int) -> list[Line]:

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColu
 from rich.progress import Progress as Bars
 
 from silobench.analysis.units import size
-from silobench.cli.layout import wrap
 from silobench.cli.output import Console
+from silobench.cli.wrapping import wrap
 from silobench.errors import SpecError
 from silobench.spec import parse
 

@@ -8,8 +8,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from silobench.analysis.units import size
-from silobench.cli.layout import Grid, Item, lay_out, wrap
+from silobench.cli.layout import Grid, Item, lay_out
 from silobench.cli.output import Console, print
+from silobench.cli.wrapping import wrap
 from silobench.errors import listed
 
 if TYPE_CHECKING:

@@ -352,12 +352,11 @@ def test_an_archive_with_a_flipped_byte_is_a_data_error_or_read(name: str, tmp_p
     rng = random.Random(name)
     places = {*range(min(len(whole), 90)), *rng.sample(range(len(whole)), 150), *range(len(whole) - 40, len(whole))}
     for place in sorted(places):
-        for bit in (1, 0x80, 0xFF):
-            flipped = bytearray(whole)
-            flipped[place] ^= bit
-            got = outcome(put(tmp_path, bytes(flipped)))
-            if got is not None and name in PACKINGS:
-                assert got == right, place  # they carry a sum of their own
+        flipped = bytearray(whole)
+        flipped[place] ^= rng.choice((1, 0x80, 0xFF))
+        got = outcome(put(tmp_path, bytes(flipped)))
+        if got is not None and name in PACKINGS:
+            assert got == right, place  # they carry a sum of their own
 
 
 @pytest.mark.parametrize("name", TORN)

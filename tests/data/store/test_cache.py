@@ -176,7 +176,7 @@ def _spoils(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"delete {path.name}", path.unlink
         for length in (0, 60, size - 1):
             yield f"cut {path.name} to {length}", lambda p=path, n=length: os.truncate(p, n)  # type: ignore[misc]
-        places = (*range(0, 128, 9), *rng.sample(range(size), 4)) if path.suffix == ".npy" else range(0, size, 9)
+        places = (*range(0, 128, 17), *rng.sample(range(size), 4)) if path.suffix == ".npy" else range(0, size, 29)
         for at in sorted({*places, size - 1}):
             yield (
                 f"flip {at} of {path.name}",

@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 
 import deployment
-from commands import call
+from commands import PATIENCE, call
 from consortia import EXPERIMENT, MARK, NAMES
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
@@ -48,7 +48,10 @@ def _deploy(python: str, root: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [python, str(ROOT / "tests" / "deployment.py"), str(root)]
     with (root / "output.log").open("wb") as file:
-        subprocess.run(command, env=environment, stdout=file, stderr=file, timeout=600, check=False)
+        try:
+            subprocess.run(command, env=environment, stdout=file, stderr=file, timeout=PATIENCE, check=False)
+        except subprocess.TimeoutExpired as error:  # in the file, so that every test that misses the facts says it
+            file.write(f"{error}\n".encode())
 
 
 @pytest.fixture(scope="module")

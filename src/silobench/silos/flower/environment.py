@@ -9,7 +9,6 @@ from silobench.errors import ConfigError
 from silobench.safety.private_files import FOLDER_MODE
 
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "GRPC_VERBOSITY": "ERROR"}
-_POLL = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}  # seconds; a letter waits that long for its process
 
 
 def require_flower() -> None:
@@ -26,4 +25,4 @@ def flower_environment(home: Path, **more: str) -> dict[str, str]:
     home.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     programs = str(Path(sys.executable).parent)  # Flower starts its programs by name
     path = os.pathsep.join([programs, os.environ.get("PATH", "")])
-    return {**os.environ, **_QUIET, **_POLL, "FLWR_HOME": str(home.resolve()), "PATH": path, **more}
+    return {**os.environ, **_QUIET, "FLWR_HOME": str(home.resolve()), "PATH": path, **more}

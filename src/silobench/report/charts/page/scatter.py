@@ -17,7 +17,7 @@ from silobench.report.charts.page.axes import (
     y_of,
 )
 from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
-from silobench.report.charts.page.texts import LETTER, coordinate, percent, shortened, text
+from silobench.report.charts.page.texts import LETTER, coordinate, percent, reach_left, shortened, text
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import Better, Mark, ScatterChart, pareto
 from silobench.report.escaping import escape
@@ -44,6 +44,7 @@ def scatter_markup(chart: ScatterChart) -> str:
             "scatter", _HEIGHT, [*levels, *front, *series], _keys(groups), left, left_width, heads=[y.label],
             grid=[x_grid(x, _HEIGHT), y_grid(y, _HEIGHT)], above=[*level_names, *_names(marks, groups, x, y)],
             below=below, below_height=below_height, foot=x.label, data=_data(marks, groups, x, y, chart),
+            below_reach=reach_left(chart.x.names, [x.share(at) for at, _ in x.ticks]),
         ),
     )  # fmt: skip
 

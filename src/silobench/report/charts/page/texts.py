@@ -12,6 +12,7 @@ _WIDE_LETTER = 7.2  # the same in specs with digits and signs, such as fedprox(m
 LINE = 14  # pixels of a line of text
 MOST_LETTERS = 22  # in a line of a name at an axis
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
+_NARROWEST = 128  # pixels of a plot, at least: its `min-width` in charts.css
 _MOST_TURNED = 27  # in a name that is turned
 _MOST_LINES = 3
 
@@ -117,17 +118,18 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
 
 
 def reach_left(names: Sequence[str], shares: Sequence[float], width: float = _NARROW) -> float:
-    """Return how many pixels the turned names below an axis reach to the left of it; `width` is its least width.
+    """Return how many pixels the turned names below an axis reach to the left of a narrow plot; 0 if none is turned.
 
     >>> reach_left(["a", "b"], [0.25, 0.75])
     0.0
     >>> round(reach_left(["quantity-dirichlet(beta=0.5)"] * 3, [1 / 6, 1 / 2, 5 / 6]))
-    94
+    118
     """
     if fit_below(names, width):
         return 0.0
     lengths = [0.78 * LETTER * len(shortened(name, _MOST_TURNED)) for name in names]  # cos 40° is 0.77
-    return max(0.0, *(length - at * width for length, at in zip(lengths, shares, strict=True)))
+    plot = min(width, _NARROWEST)
+    return max(0.0, *(length - at * plot for length, at in zip(lengths, shares, strict=True)))
 
 
 def percent(share: float) -> str:
