@@ -87,8 +87,11 @@ class Program:
             self._process.start()
 
     def wait(self) -> tuple[int | None, bytes, bytes]:
-        """Return the exit code, the output and the errors."""
+        """Return the exit code, the output and the errors; a program that hangs is killed."""
         self._process.join(PATIENCE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
         out, err = ((Path(self._folder.name) / name).read_bytes() for name in ("out", "err"))
         self._folder.cleanup()
         return self._process.exitcode, out, err

@@ -53,11 +53,15 @@ def _limit(variable: str) -> str:
 
 
 def _kernel() -> str:
-    """Return compiler and target of the compiled step; `native` is replaced by what GCC takes it for."""
+    """Return compiler and target of the compiled step; `native` is replaced by what GCC takes it for.
+
+    A target that a variable names stays an option: the name alone may allow fewer instructions than the processor has.
+    """
     if why_not() is not None:
         return "none"
     compiler, target = build._compiler(), build._target()
-    shown = subprocess.run([*compiler, target, "-Q", "--help=target"], capture_output=True, text=True, check=False)
-    lines = [line.split() for line in shown.stdout.splitlines()]
-    names = [words[1] for words in lines if len(words) == 2 and words[0] == "-march="]
-    return f"{build._version(compiler)} {names[0] if names else target} {platform.machine()}"
+    if target.endswith("=native"):
+        shown = subprocess.run([*compiler, target, "-Q", "--help=target"], capture_output=True, text=True, check=False)
+        lines = [line.split() for line in shown.stdout.splitlines()]
+        target = next((words[1] for words in lines if len(words) == 2 and words[0] == "-march="), target)
+    return f"{build._version(compiler)} {target} {platform.machine()}"

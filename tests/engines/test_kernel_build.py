@@ -138,6 +138,7 @@ def test_without_a_compiler_one_warning_is_logged_and_pytorch_is_used(
     assert not list(fresh.glob("*.so"))
 
 
+# It has every function that Python looks for in a library, and compiles quickly.
 CRASHING = """
 #include <stdint.h>
 #define PUBLIC extern "C" __attribute__((visibility("default")))
@@ -147,7 +148,7 @@ PUBLIC int32_t silobench_train() { __builtin_trap(); }
 PUBLIC int32_t silobench_score() { return 0; }
 PUBLIC int32_t silobench_train_batch() { return 0; }
 PUBLIC void silobench_order() {}
-"""  # of all that Python looks for in a library; it is compiled at once
+"""
 
 
 def test_a_library_that_is_wrong_or_crashes_is_not_used(

@@ -592,7 +592,7 @@ def test_pool_has_the_bits_of_inline(toy: Toy, spec: str) -> None:
     left_out = ("engine", "workers")
     plain = [[{k: v for k, v in bits(r).items() if k not in left_out} for r in each] for each in (here, there)]
     assert plain[0] == plain[1]
-    for done in (0, 2):  # and resumed after rounds with and without a test
+    for done in (0, 1):  # and resumed after a round without a test and after one with it
         resumed = run(spec, federated, solver, feedback(), **options, state=here[done].state)
         assert [bits(r) for r in resumed] == [bits(r) for r in here[done + 1 :]]
 

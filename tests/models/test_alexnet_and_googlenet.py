@@ -67,7 +67,7 @@ def test_they_have_their_numbers_of_parameters(spec: str, count: int) -> None:
     [*((norm, (1, 8, 8)) for norm in NORMS), *((norm, (2, 9, 17)) for norm in NORMS[:2]), ("batch", (3, 32, 32))],
 )
 def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
-    """Normalisations see channels alone; what differs between them is one value per channel, of the smallest images."""
+    """Normalisations do not depend on the size of images. One value per channel, as the smallest give, is special."""
     module = build(f"{spec}, norm={norm})", shape, classes=7)
     for rows in (1, 3):
         answer = module(torch.rand(rows, *shape))

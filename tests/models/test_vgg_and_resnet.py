@@ -118,8 +118,8 @@ def test_without_normalisation_every_block_begins_as_the_identity() -> None:
     ("spec", "scale"), [(spec, 2.4 if spec == "vgg9" else 1.0) for spec in SMALL if "layer" not in spec]
 )
 def test_each_learns(spec: str, scale: float) -> None:
-    """Normalisation by layer is that of one group. From torch's own weights VGG-9 needs hundreds of steps to come off:
-    its weights begin at He et al.'s size.
+    """Normalisation by layer is that of one group. From torch's own weights VGG-9 needs hundreds of steps before it
+    learns anything, so its weights begin at He et al.'s size.
     """
     data = digits()
     federation, its_task = federate(data, "iid", 1, seed=0), task(spec, data)

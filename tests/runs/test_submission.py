@@ -422,7 +422,7 @@ def perfect(row: dict[str, Any]) -> None:
 def test_what_rounding_does_not_change_is_exact_in_any_environment(
     private: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str, secret: bool
 ) -> None:
-    """Without the change, the run is right: the next test."""
+    """`test_a_private_run_of_another_environment_repeats` has the same run without a change, which is right."""
     path = copy_of(private, tmp_path, secret)
     rows = rows_of(path)
     change(rows[-1])

@@ -41,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "top_k": {"transforms": "top_k(fraction=0.3)"},
     "quantize": {"transforms": "quantize(bits=4)"},
     "secure": {"transforms": SECURE, "rounds": 5},
+    "masked scaffold": {"algorithm": "scaffold", "transforms": SECURE},
     "noise": {"transforms": "clip(norm=1) | gaussian_noise(multiplier=0.5, reproducible=true)"},
     "dp_sgd": {"solver": "dp_sgd(lr=0.1, batch=16, noise=1, clip=1, reproducible=true)", "rounds": 2},
     "momentum": {"solver": "sgd(lr=0.05, batch=16, momentum=0.9, keep_momentum=true)"},

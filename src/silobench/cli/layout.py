@@ -375,7 +375,7 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
 
 
 def _widened(columns: Sequence[_Column], at: Sequence[int], room: int) -> tuple[float, int, int]:
-    """Return which column to widen to which step, behind what that gains for each space; a gain of 0 if nothing does.
+    """Return the best gain per added space, the number of the column, and its new step; the gain is 0 if there is none.
 
     Only a row whose highest cell is in the column can become lower: to its second highest cell, at best.
     """

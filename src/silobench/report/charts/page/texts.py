@@ -120,6 +120,8 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
 def reach_left(names: Sequence[str], shares: Sequence[float], width: float = _NARROW) -> float:
     """Return how many pixels the turned names below an axis reach to the left of a narrow plot; 0 if none is turned.
 
+    The names are turned if they do not fit `width`. The plot itself may be narrower on a small screen.
+
     >>> reach_left(["a", "b"], [0.25, 0.75])
     0.0
     >>> round(reach_left(["quantity-dirichlet(beta=0.5)"] * 3, [1 / 6, 1 / 2, 5 / 6]))
