@@ -1,4 +1,4 @@
-"""Try mutants of folders: python -m mutants [FOLDER ...] [--sample N --seed S --seen M] [--again] [--table]."""
+"""Try mutants of folders: python -m mutants [FOLDER ...] [--sample N] [--seed S] [--again] [--table]."""
 
 import argparse
 import importlib
@@ -30,7 +30,7 @@ def main() -> None:
     if not arguments.table:
         _import_libraries()
     for folder in map(FOLDERS.__getitem__, names):
-        mutants = chosen(folder.files(), arguments.seed, arguments.sample, arguments.seen)
+        mutants = chosen(folder.files(), arguments.seed, arguments.sample, arguments.seen, arguments.skip)
         if not arguments.table:
             campaign = plan(folder, mutants, place, arguments.limit)
             run(campaign, arguments.again)
@@ -47,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, help="how many mutants of each folder; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seen", type=int, default=0, help="leave out the first mutants of seed 0, which have tests")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first mutants of the rest, tried before")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="try survivors again, with the tests as they are now")
     parser.add_argument("--table", action="store_true", help="show stored results, and try nothing")

@@ -64,10 +64,10 @@ def sample(files: list[Path], seed: int) -> list[Mutant]:
     return [mutant for _, _, mutant in sorted(ranked, key=lambda entry: entry[:2])]
 
 
-def chosen(files: list[Path], seed: int, count: int | None, seen: int) -> list[Mutant]:
-    """Return the beginning of an order, without the first `seen` mutants in the order of seed 0."""
+def chosen(files: list[Path], seed: int, count: int | None, seen: int, skip: int = 0) -> list[Mutant]:
+    """Return the beginning of an order, without the first `seen` mutants of seed 0, and the first `skip` others."""
     known = set(sample(files, 0)[:seen])
-    return [mutant for mutant in sample(files, seed) if mutant not in known][:count]
+    return [mutant for mutant in sample(files, seed) if mutant not in known][skip:][:count]
 
 
 def mutants_of(file: Path) -> Iterator[Mutant]:

@@ -132,6 +132,7 @@ def test_every_beginning_of_the_order_has_its_share_of_each_file(tmp_path: Path)
     assert order == sources.sample(files, seed=3) != sources.sample(files, seed=4)
     fresh, seen = sources.chosen(files, 3, 25, seen=12), sources.sample(files, seed=0)[:12]
     assert fresh == [mutant for mutant in order if mutant not in seen][:25]
+    assert sources.chosen(files, 3, 10, seen=12, skip=15) == fresh[15:]
     assert len(fresh) == 25
     assert sources.chosen(files, 0, 7, seen=0) == seen[:7]
 
