@@ -13,7 +13,7 @@ from scipy import sparse
 
 from silobench.data.array_scaler import ArrayScaler
 from silobench.data.bins import Bins, quantile_bins
-from silobench.data.conversion import as_array, features_array, labels_array
+from silobench.data.conversion import features_array, groups_array, labels_array
 from silobench.data.encoder import Encoder
 from silobench.errors import DataError
 
@@ -109,7 +109,8 @@ class Dataset:
             source, pairs = f"dataset {self.name} has {part} labels", self.task == "verification" and side == "test"
             classes = None if self.task == "regression" else self.classes
             y = split.y if pairs else labels_array(source, split.y, classes)
-            groups = {level: as_array(f"dataset {self.name} has groups", ids) for level, ids in split.groups.items()}
+            source = f"dataset {self.name} has {part} groups"
+            groups = {level: groups_array(source, ids) for level, ids in split.groups.items()}
             if x is not split.x or y is not split.y or any(groups[k] is not split.groups[k] for k in groups):
                 object.__setattr__(self, side, Split(x, y, groups))
 
@@ -172,6 +173,12 @@ def _check(name: str, part: str, split: Split) -> None:
             f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: give one label per row, and "
             "at least one row."
         )
+    for level, ids in split.groups.items():
+        if ids.shape != (len(split),):
+            raise DataError(
+                f"dataset {name} has groups of shape {ids.shape} at the level '{level}' for {len(split)} {part} rows: "
+                "give one group per row."
+            )
     for what, values in (("features", _arrays(split.x)[0]), ("labels", split.y)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             bad = int((~np.isfinite(values)).sum())

@@ -50,6 +50,12 @@ def arrays_dataset(
         raise DataError(f"{source} has labels of shape {[y.shape for y in answers]}: save one label per row.")
     if any(y.dtype.kind in "cV" for y in answers):
         raise DataError(f"{source} has labels of type {answers[0].dtype}: numbers or texts are needed; convert them.")
+    answers = [_decoded(source, y) for y in answers]
+    if len({y.dtype.kind == "U" for y in answers}) > 1:
+        raise DataError(
+            f"{source} has labels of type {answers[0].dtype} for training and {answers[1].dtype} for testing, which "
+            "would be different classes: give texts on both sides, or numbers."
+        )
     labels = targets(source, "the label y", np.concatenate(answers), task, remedy)
     if len(sides) == 1:
         train, held = hold_out(_array_split(source, arrays, "", labels.y), test)
@@ -62,6 +68,14 @@ def arrays_dataset(
     if scaler is not None:
         train, held = (replace(split, x=scaler.scaled(split.x)) for split in (train, held))
     return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y", scaler=scaler)
+
+
+def _decoded(source: str, y: NDArray[Any]) -> NDArray[Any]:
+    """Return labels that are bytes as texts; other labels as they are."""
+    try:
+        return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} has labels of bytes that are not UTF-8: save them as texts or numbers.") from error
 
 
 def _array_split(source: str, arrays: Mapping[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:

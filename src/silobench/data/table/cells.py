@@ -264,7 +264,7 @@ def _days(spans: NDArray[Any]) -> NDArray[np.float64]:
 
 def _object_column(name: str, array: NDArray[Any]) -> RawColumn:
     """Return Python objects as numbers or dates if all of them are, else as texts."""
-    absent = np.array([is_absent(value) for value in array])
+    absent = np.array([is_absent(value) for value in array], bool)
     known = array[~absent]
     if all(_is_number(value) for value in known):
         numbers = np.full(len(array), np.nan)
