@@ -1,6 +1,5 @@
 """The rows of one silo, read by what all silos agreed on: their summary, and their features."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from silobench.data.agreed.columns import Columns, Label
 from silobench.data.agreed.sources import PictureSource, SiloSource, TableSource, source_of
-from silobench.data.agreed.summary import LEAST_ROWS, Moments, Summary, agreed_encoder
+from silobench.data.agreed.summary import LEAST_ROWS, Moments, Summary, agreed_encoder, moments_of
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
 from silobench.data.encoder import BadColumnError, CategoryColumn, FeatureColumn, NumericColumn
 from silobench.data.readers.checks import file_path
@@ -193,13 +192,7 @@ def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
 
 
 def _moments(rows: SiloRows, name: str, values: NDArray[Any], columns: Columns) -> Moments:
-    try:
-        moments = Moments.of(values)
-        is_finite = math.isfinite(moments.total) and math.isfinite(moments.squares)
-    except OverflowError:
-        is_finite = False
-    if not is_finite:
-        raise DataError(f"{rows.title} has numbers in column '{name}' that are too large to add up: correct them.")
+    moments = moments_of(rows.title, name, values)
     return replace(moments, squares=0.0) if columns.scale == "none" and name != columns.label.name else moments
 
 

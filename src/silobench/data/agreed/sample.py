@@ -9,7 +9,7 @@ import numpy as np
 
 from silobench.data.agreed.columns import AgreedScale, Columns, Label, Pictures
 from silobench.data.agreed.sources import PictureSource, TableSource, source_of
-from silobench.data.agreed.summary import Moments
+from silobench.data.agreed.summary import Moments, moments_of
 from silobench.data.dataset import TaskKind
 from silobench.data.encoder import NumericColumn
 from silobench.data.readers.checks import file_path
@@ -109,7 +109,7 @@ def _of_table(
     if form:
         label = replace(label, decimal=form.decimal, thousands=form.thousands)
     columns = replace(draft, label=label, parts=tuple(planned.plan.parts))
-    stated = _stated(planned) if draft.scale == "stated" else {}
+    stated = _stated(path, planned) if draft.scale == "stated" else {}
     return Sample(replace(columns, scales=stated), (*targets.notes, *planned.notes, *planned.plan.notes))
 
 
@@ -117,13 +117,13 @@ def _label(draft: Columns, classes: tuple[str, ...]) -> Label:
     return replace(draft.label, classes=classes, unit="" if classes else draft.label.unit)
 
 
-def _stated(planned: PlannedTable) -> dict[str, Scale]:
+def _stated(path: str, planned: PlannedTable) -> dict[str, Scale]:
     """Return the rounded mean and deviation of each numeric feature."""
     scales = {}
     for part in planned.plan.parts:
         if isinstance(part, NumericColumn):
             for name, values in zip(part.features, part.numbers(planned.plan.columns[part.name]), strict=True):
-                scales[name] = _rounded_scale(Moments.of(values))
+                scales[name] = _rounded_scale(moments_of(path, name, values))
     return scales
 
 

@@ -1,5 +1,6 @@
 """Where the rows of a silo are: a table or a folder of pictures, as the silo's own people write it."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -84,6 +85,6 @@ def source_of(text: str) -> SiloSource:
     ('north.csv', 'south.parquet')
     """
     path = file_path(text.strip())
-    if text.strip().endswith(")") and not path.exists():
+    if text.strip().endswith(")") and not os.path.exists(path):  # unlike `Path.exists`, for a text of any length
         return SOURCES.build(text)
-    return PictureSource(path) if path.is_dir() else TableSource(path)
+    return PictureSource(path) if os.path.isdir(path) else TableSource(path)
