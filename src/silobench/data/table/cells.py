@@ -331,7 +331,10 @@ def arrow_column(name: str, values: Any) -> RawColumn:
         values = pa.chunked_array([values])
     kind = values.type
     if types.is_dictionary(kind):
-        return RawColumn("text", _filled(pc.cast(pc.cast(values, kind.value_type), pa.large_string())), True)
+        try:
+            return RawColumn("text", _filled(pc.cast(pc.cast(values, kind.value_type), pa.large_string())), True)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # categories of bytes, or of lists
+            raise _unusable(name, kind) from error
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return RawColumn("text", _filled(pc.cast(values, pa.large_string())))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
