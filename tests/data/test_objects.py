@@ -124,6 +124,16 @@ def grouped(ids: Any) -> sb.Dataset:
     return sb.Dataset("toy", sb.Split(X, Y, {"ward": ids}), sb.Split(X, Y), ("no", "yes"))
 
 
+def test_rows_of_words_are_integers_of_the_vocabulary() -> None:
+    words, rows = ("<pad>", "<unk>", "good", "bad"), RNG.integers(0, 4, (ROWS, 5))
+    for kind, stored in ((np.uint8, np.int64), (np.uint16, np.int64), (np.int8, np.int64), (np.int32, np.int32)):
+        data = toy(rows.astype(kind), Y, vocabulary=words)
+        assert data.train.x.dtype == stored  # bytes are no pixels here
+        trained(data)
+    refused(lambda: toy(rows + 1, Y, vocabulary=words), "word numbers from 1 to 4", "of 4 words", "use only 0 to 3")
+    refused(lambda: toy(rows - 1, Y, vocabulary=words), "word numbers from -1 to 2")
+
+
 def test_numbers_to_predict_become_float32() -> None:
     data = toy(X, X[:, 0].tolist(), classes=(), task="regression")
     assert data.train.y.dtype == np.float32

@@ -15,7 +15,7 @@ from silobench.errors import DataError, listed
 
 
 def features_array(source: str, x: Any, of_words: bool = False) -> Any:
-    """Return features as float32 (uint8 stays; integers stay for rows of words), dense or as a CSR matrix.
+    """Return features as float32 (bytes stay uint8, numbers of words are integers), dense or as a CSR matrix.
 
     `source` names the features in a message, such as "dataset toy has training features".
     """
@@ -24,7 +24,9 @@ def features_array(source: str, x: Any, of_words: bool = False) -> Any:
     array = as_array(source, x)
     if array.ndim < 2:
         raise DataError(f"{source} of shape {array.shape}: rows [n, ...] are needed, so reshape them to [n, 1].")
-    if array.dtype == np.float32 or array.dtype == np.uint8 or (of_words and array.dtype.kind in "iu"):
+    if of_words and array.dtype.kind in "iu":
+        return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)  # those that PyTorch looks up
+    if array.dtype == np.float32 or array.dtype == np.uint8:
         return array
     if array.dtype.kind in "fiub":
         return as_float32(array)

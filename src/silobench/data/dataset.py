@@ -76,6 +76,8 @@ class Dataset:
         self._convert()
         for part, split in (("training", self.train), ("test", self.test)):
             _check(self.name, part, split)
+            if self.vocabulary:
+                _check_words(self.name, part, split.x, len(self.vocabulary))
             if self.task == "classification" or (self.task == "verification" and part == "training"):
                 _check_classes(self.name, part, split.y, len(self.classes))
         pairs = self.task == "verification"
@@ -186,6 +188,14 @@ def _check(name: str, part: str, split: Split) -> None:
                 f"dataset {name} has {bad} NaN or infinite values in its {part} {what}: "
                 "clean or fill them, because training on them gives NaN."
             )
+
+
+def _check_words(name: str, part: str, x: Features, words: int) -> None:
+    if x.dtype.kind == "i" and (x.min() < 0 or x.max() >= words):
+        raise DataError(
+            f"dataset {name} has {part} word numbers from {x.min()} to {x.max()}, but a vocabulary of {words} words: "
+            f"use only 0 to {words - 1}."
+        )
 
 
 def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:

@@ -225,3 +225,10 @@ def test_people_can_read_what_was_agreed() -> None:
     assert any("no epsilon covers them" in line for line in lines)
     assert not any("squared" in line for line in describe(Columns.of_text(TABLE.replace('"standard"', '"none"'))))
     assert describe(Columns.of_text(IMAGES))[-1].endswith("and no sums")
+
+
+def test_people_read_which_rows_are_held_out() -> None:
+    numbers = Columns(Label("y", unit="kg"), (NumberColumn("x"),), test=0.125)
+    assert "12.5% of the rows are held out for tests, inside the silo" in describe(numbers)
+    classes = Columns(Label("y", ("a", "b")), (NumberColumn("x"),))
+    assert "20% of the rows of each class are held out for tests, inside the silo" in describe(classes)

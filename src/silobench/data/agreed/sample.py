@@ -12,8 +12,7 @@ from silobench.data.agreed.sources import PictureSource, TableSource, source_of
 from silobench.data.agreed.summary import Moments, moments_of
 from silobench.data.dataset import TaskKind
 from silobench.data.encoder import NumericColumn
-from silobench.data.readers.checks import file_path
-from silobench.data.readers.image_files import Colour, list_pictures, match_pattern, match_table, picture_targets
+from silobench.data.readers.image_files import Colour, picture_targets
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_tables import (
     Names,
@@ -80,13 +79,9 @@ def sample_of(
 
 def _of_pictures(place: PictureSource, draft: Columns, task: LabelTask) -> Sample:
     """Return `draft` with the classes of pictures."""
-    label, names = draft.label, list_pictures(place.path)
-    if place.table:
-        names, fields = match_table(file_path(place.table), place.path, names, place.pattern, [label.name])
-    else:
-        names, fields = match_pattern(place.path, names, place.pattern, [label.name])
+    names, cells = place.labels(draft.label.name)
     kind: TaskKind = "regression" if task == "regression" else "classification"
-    _, classes = picture_targets(place.path, names, fields[label.name], kind)
+    _, classes = picture_targets(place.path, names, cells, kind)
     return Sample(replace(draft, label=_label(draft, classes)), ())
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from silobench.data.encoder import FeatureColumn, NumberColumn
 from silobench.data.readers.checks import file_path
+from silobench.data.readers.image_files import list_pictures, match_pattern, match_table
 from silobench.data.readers.user_tables import separator_of
 from silobench.data.table.cells import Decimal, Thousands
 from silobench.data.table.files import PARQUET, Table, read_csv, read_parquet
@@ -47,6 +48,15 @@ class PictureSource:
     path: Path
     pattern: str = "{label}/*"
     table: str = ""
+
+    def labels(self, name: str) -> tuple[list[str], list[str]]:
+        """Return the pictures that have a label, and the label of each; `name` is its field or column."""
+        pictures = list_pictures(self.path)
+        if self.table:
+            names, fields = match_table(file_path(self.table), self.path, pictures, self.pattern, [name])
+        else:
+            names, fields = match_pattern(self.path, pictures, self.pattern, [name])
+        return names, fields[name]
 
 
 SiloSource: TypeAlias = TableSource | PictureSource
