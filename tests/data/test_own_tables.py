@@ -424,7 +424,13 @@ def test_a_path_that_is_not_a_file_is_explained_in_words(
         assert "Errno" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", ["csv(path='', label=y)", "parquet(path='', label=y)", "libsvm(path='')"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "csv(path='', label=y)", "parquet(path='', label=y)", "libsvm(path='')", "npz(path='')", "images(path='')",
+        "identities(path='')",
+    ],
+)  # fmt: skip
 def test_an_empty_path_is_refused(form: str) -> None:
     with pytest.raises(DataError, match="the path is empty: give the path of a file"):
         DATASETS.build(form)

@@ -175,13 +175,6 @@ def test_a_folder_that_changes_is_read_anew(tmp_path: Path, monkeypatch: pytest.
         load(spec)
 
 
-def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_pictures(tmp_path, {f"{c}/{n}.png": n for c in "ab" for n in range(5)})
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="the path is empty"):
-        images("")
-
-
 def test_fields_of_the_pattern(tmp_path: Path) -> None:
     write_pictures(
         tmp_path, {f"h{g}/{c}_{n}_x.PNG": 100 * g + 10 * c + n for g in (0, 1) for c in (3, 4) for n in range(3)}

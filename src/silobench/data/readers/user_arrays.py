@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from silobench.data.array_scaler import ArrayScaler
 from silobench.data.conversion import as_float32
 from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.checks import file_path
 from silobench.data.readers.saved_arrays import read_npz
 from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
@@ -25,7 +26,7 @@ def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: Labe
     Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255. Many different
     numbers in y are predicted as numbers (regression), and a note reports it; `task` states which.
     """
-    arrays = read_npz(Path(path))
+    arrays = read_npz(file_path(path))
     needed = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
     absent = [name for name in needed if name not in arrays]
     if absent:
