@@ -90,7 +90,12 @@ def load(spec: str) -> Dataset:
 def _stamps(bound: Spec) -> tuple[tuple[str | int, ...], ...]:
     """Return the stamps of all files behind a spec: those that it names, with their paths, and those of its entry."""
     named = [file for text in _texts(bound) if text for file in _files(text)]
-    return (*((str(file), *(stamp(file) if file.exists() else ())) for file in named), *stamps(bound.name))
+    return (*map(_path_and_stamp, named), *stamps(bound.name))
+
+
+def _path_and_stamp(file: Path) -> tuple[str | int, ...]:
+    """Return the path and the stamp of a file; the path alone of a link that leads nowhere."""
+    return (str(file), *stamp(file)) if file.exists() else (str(file),)
 
 
 def _files(text: str) -> Iterator[Path]:
