@@ -439,6 +439,13 @@ FRAME = pd.DataFrame({"a": X[:, 0], "b": ["p", "q"] * (ROWS // 2), "y": Y})
         (lambda: sb.from_pandas(FRAME, "y", task="clasification"), "task must be one of"),
         (lambda: sb.from_arrays(X, Y, scale="standart"), "scale must be one of none, standard"),
         (lambda: sb.from_pandas(FRAME, "y", test=FRAME["y"]), "an object of type Series was given"),
+        (
+            lambda: toy(X, Y, task="regresion"),
+            "task='regresion': choose one of classification, regression, verification",
+        ),
+        (lambda: toy(X, Y, augment="crop"), "augment='crop': choose one of none, crop-flip"),
+        (lambda: toy(X, Y, classes=()), "has no classes: name them"),
+        (lambda: sb.Dataset("toy", sb.Split(X, Y, Y), sb.Split(X, Y), ("no", "yes")), "groups of type ndarray"),
         (lambda: sb.from_pandas(FRAME, "y", test=pd.concat([FRAME, FRAME[["a"]]], axis=1)), "columns of the same name"),
     ],
 )
@@ -471,3 +478,18 @@ def test_labels_of_bytes_are_texts(tmp_path: Path) -> None:
 def test_an_encoder_takes_a_frame_without_rows() -> None:
     empty = FRAME.iloc[:0].astype({"b": object})
     assert sb.from_pandas(FRAME, "y").encoder.encode(empty).shape == (0, 3)
+
+
+def test_a_frame_may_have_two_levels_of_names() -> None:
+    frame = pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("blood", "pH"), ("blood", "salt"), ("site", "")]))
+    frame["site", ""], frame["died", ""] = ["north", "south"] * (ROWS // 2), Y
+    data = sb.from_pandas(frame, ("died", ""), group=("site", ""), drop=[("blood", "salt")])
+    assert data.columns == ("('blood', 'pH')",)
+    assert set(data.train.groups["('site', '')"]) == {"north", "south"}
+
+
+def test_test_rows_of_hugging_face_need_all_columns() -> None:
+    train, test = ({"a": [0.5] * 40, "b": [1.5] * 40, "y": [0, 1] * 20} for _ in range(2))
+    del test["b"]
+    sides = datasets.DatasetDict({"train": datasets.Dataset.from_dict(train), "test": datasets.Dataset.from_dict(test)})
+    refused(lambda: sb.from_huggingface(sides, "y"), "test rows", "no column b", "give the same columns")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,11 @@ class Dataset:
     """Facts about how rows of several owners were matched, for run.json."""
 
     def __post_init__(self) -> None:
+        for what, value, known in (("task", self.task, TaskKind), ("augment", self.augment, Augment)):
+            if value not in get_args(known):
+                raise DataError(
+                    f"dataset {self.name} has {what}={value!r}: choose one of {', '.join(get_args(known))}."
+                )
         self._convert()
         for part, split in (("training", self.train), ("test", self.test)):
             _check(self.name, part, split)
@@ -106,6 +111,11 @@ class Dataset:
             if not isinstance(split, Split):
                 raise DataError(
                     f"dataset {self.name} has {part} rows of type {type(split).__name__}: give silobench.Split(x, y)."
+                )
+            if not isinstance(split.groups, Mapping):
+                raise DataError(
+                    f"dataset {self.name} has {part} groups of type {type(split.groups).__name__}: give a dictionary, "
+                    "such as {'hospital': ids}."
                 )
             x = features_array(f"dataset {self.name} has {part} features", split.x, bool(self.vocabulary))
             source, pairs = f"dataset {self.name} has {part} labels", self.task == "verification" and side == "test"
@@ -199,6 +209,8 @@ def _check_words(name: str, part: str, x: Features, words: int) -> None:
 
 
 def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
+    if not classes:
+        raise DataError(f'dataset {name} has no classes: name them in `classes`, or write task="regression".')
     if y.min() < 0 or y.max() >= classes:
         raise DataError(f"dataset {name} has {part} labels from {y.min()} to {y.max()}: use only 0 to {classes - 1}.")
 

@@ -73,7 +73,7 @@ def _column_names(df: Any, value: Any) -> Names | None:
     """Return the columns of a role as texts; the columns of a DataFrame may be named by any values, such as numbers."""
     if value is None or isinstance(value, str):
         return value
-    if not isinstance(value, Iterable) or (isinstance(value, tuple) and value in df.columns):
+    if not isinstance(value, Iterable) or (isinstance(value, tuple) and value in list(df.columns)):
         return str(value)
     return tuple(map(str, value))
 
@@ -348,6 +348,11 @@ def _splits(dataset: Any, test: Any) -> list[Any]:
 
 
 def _check_columns(sides: Sequence[Any], wanted: Sequence[str]) -> None:
+    absent = [name for name in sides[0].column_names if name not in sides[-1].column_names]
+    if absent:
+        raise DataError(
+            f"the test rows of the Hugging Face dataset have no column {listed(absent)}: give the same columns."
+        )
     for side in sides:
         unknown = [name for name in wanted if name not in side.column_names]
         if unknown:
