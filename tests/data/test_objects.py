@@ -486,6 +486,14 @@ def test_a_frame_may_have_two_levels_of_names() -> None:
     data = sb.from_pandas(frame, ("died", ""), group=("site", ""), drop=[("blood", "salt")])
     assert data.columns == ("('blood', 'pH')",)
     assert set(data.train.groups["('site', '')"]) == {"north", "south"}
+    assert data.encoder.encode(frame).shape == (ROWS, 1)
+
+
+def test_an_encoder_takes_columns_with_numbers_as_names() -> None:
+    frame = pd.DataFrame(np.c_[X, Y])
+    data = sb.from_pandas(frame, 3, test=frame)
+    np.testing.assert_array_equal(data.encoder.encode(frame), data.test.x)
+    refused(lambda: data.encoder.encode(frame[[0, 2]]), "has no column 1")
 
 
 def test_test_rows_of_hugging_face_need_all_columns() -> None:
