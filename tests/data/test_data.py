@@ -506,6 +506,12 @@ def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     assert load(f"csv(path={path}, label=y)") is load(f"csv(path={path}, label=y)")
 
 
+def test_a_column_may_have_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    path, question = tmp_path / "t.csv", "How often " * 30 + "?"
+    path.write_text(f"n,{question}\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    assert load(f"csv(path={path}, label='{question}')").target == question
+
+
 def test_a_constant_column_is_no_scale_for_the_test_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("c,n,y\n" + "".join(f"36.6,{i},{i % 2}\n" for i in range(50)))

@@ -99,6 +99,14 @@ def test_aligned_rows_are_those_of_all_parties(tmp_path: Path) -> None:
     assert data.alignment["unmatched"] == {"bank": 5, "shop": 20, "gym": 0}
 
 
+def test_a_group_named_sources_is_not_replaced(tmp_path: Path) -> None:
+    files = save(tmp_path, bank=bank().rename(columns={"city": "sources"}), shop=shop())
+    refused(lambda: linked(tuple(files), label="default", key="id", group="sources"), "'sources'", "rename the column")
+    files = save(tmp_path, bank=bank().rename(columns={"city": "sources"}), shop=shop(0))  # every party has every row
+    data = linked(tuple(files), label="default", key="id", group="sources")
+    assert set(sources(data)) == set(CITIES)
+
+
 def test_private_matches_give_the_same_dataset(tmp_path: Path) -> None:
     files = tuple(save(tmp_path, bank=bank(), shop=shop()))
     exact, private = (linked(files, label="default", key="id", match=how) for how in ("exact", "psi"))

@@ -5,6 +5,7 @@ import decimal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -100,6 +101,37 @@ def test_other_numbers_become_float32_and_pixels_stay_bytes() -> None:
 )
 def test_a_dataset_refuses_what_it_cannot_convert(call: Callable[[], Any], fragment: str) -> None:
     refused(call, fragment)
+
+
+@pytest.mark.parametrize("ids", [pd.Series(["a", "b"] * (ROWS // 2)), np.array(["a", "b"] * (ROWS // 2), object)])
+def test_groups_that_are_python_objects_become_texts(ids: Any) -> None:
+    split = sb.Split(X, Y, {"ward": ids})
+    data = sb.Dataset("toy", split, sb.Split(X, Y), ("no", "yes"))
+    assert data.train.groups["ward"].dtype.kind == "U"
+    assert len(data.checksum) == 64
+    assert [party.samples for party in sb.federate(data, "by-group").parties] == [ROWS // 2] * 2
+
+
+def test_groups_need_one_value_per_row() -> None:
+    for ids in (np.arange(ROWS - 1), np.arange(ROWS + 1), np.ones((ROWS, 2))):
+        refused(lambda ids=ids: grouped(ids), "groups of shape", "60 training rows", "one group per row")
+    refused(lambda: grouped(np.where(Y, 1, np.nan)), "training groups with missing values")
+    refused(lambda: grouped(np.array(["a", None] * (ROWS // 2), object)), "training groups with missing values")
+    refused(lambda: sb.from_arrays(X, Y, groups=np.where(Y, 1, np.nan)), "groups with missing values")
+
+
+def grouped(ids: Any) -> sb.Dataset:
+    return sb.Dataset("toy", sb.Split(X, Y, {"ward": ids}), sb.Split(X, Y), ("no", "yes"))
+
+
+def test_rows_of_words_are_integers_of_the_vocabulary() -> None:
+    words, rows = ("<pad>", "<unk>", "good", "bad"), RNG.integers(0, 4, (ROWS, 5))
+    for kind, stored in ((np.uint8, np.int64), (np.uint16, np.int64), (np.int8, np.int64), (np.int32, np.int32)):
+        data = toy(rows.astype(kind), Y, vocabulary=words)
+        assert data.train.x.dtype == stored  # bytes are no pixels here
+        trained(data)
+    refused(lambda: toy(rows + 1, Y, vocabulary=words), "word numbers from 1 to 4", "of 4 words", "use only 0 to 3")
+    refused(lambda: toy(rows - 1, Y, vocabulary=words), "word numbers from -1 to 2")
 
 
 def test_numbers_to_predict_become_float32() -> None:
@@ -395,3 +427,77 @@ def test_labels_beyond_64_bits_are_no_class_numbers() -> None:
 def test_groups_beyond_64_bits_stay_apart() -> None:
     frame = pd.DataFrame({"y": ["a", "b"] * 10, "x": np.arange(20.0), "site": [2.0**70, 2.0**71] * 10})
     assert len(np.unique(sb.from_pandas(frame, "y", group="site").train.groups["site"])) == 2
+
+
+FRAME = pd.DataFrame({"a": X[:, 0], "b": ["p", "q"] * (ROWS // 2), "y": Y})
+
+
+@pytest.mark.parametrize(
+    ("call", "fragment"),
+    [
+        (lambda: sb.from_arrays(X, Y, task="clasification"), "task must be one of auto, classification, regression"),
+        (lambda: sb.from_pandas(FRAME, "y", task="clasification"), "task must be one of"),
+        (lambda: sb.from_arrays(X, Y, scale="standart"), "scale must be one of none, standard"),
+        (lambda: sb.from_pandas(FRAME, "y", test=FRAME["y"]), "an object of type Series was given"),
+        (
+            lambda: toy(X, Y, task="regresion"),
+            "task='regresion': choose one of classification, regression, verification",
+        ),
+        (lambda: toy(X, Y, augment="crop"), "augment='crop': choose one of none, crop-flip"),
+        (lambda: toy(X, Y, classes=()), "has no classes: name them"),
+        (lambda: sb.Dataset("toy", sb.Split(X, Y, Y), sb.Split(X, Y), ("no", "yes")), "groups of type ndarray"),
+        (lambda: sb.from_pandas(FRAME, "y", test=pd.concat([FRAME, FRAME[["a"]]], axis=1)), "columns of the same name"),
+    ],
+)
+def test_a_mistyped_argument_is_not_guessed(call: Callable[[], Any], fragment: str) -> None:
+    refused(call, fragment)
+
+
+def test_classes_by_name_on_one_side_and_by_number_on_the_other_are_refused() -> None:
+    class Pets(TorchDataset[Any]):
+        classes = ("cat", "dog")
+
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, row: int) -> Any:
+            return torch.ones(3) * row, row % 2
+
+    numbers = Subset(Pets(), range(10))  # it has no names of classes
+    refused(lambda: sb.from_torch(numbers, Pets()), "labels of type int64 for training", "for testing", "on both sides")
+    assert sb.from_torch(numbers, Subset(Pets(), range(10, 20))).classes == ("0", "1")
+
+
+def test_labels_of_bytes_are_texts(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=np.array([b"cat", b"dog"])[Y])
+    assert sb.load(f"npz(path={tmp_path / 'a.npz'})").classes == ("cat", "dog")
+    np.savez(tmp_path / "b.npz", x=X, y=np.array([b"cat", b"\xff"])[Y])
+    refused(lambda: sb.load(f"npz(path={tmp_path / 'b.npz'})"), "labels of bytes that are not UTF-8")
+
+
+def test_an_encoder_takes_a_frame_without_rows() -> None:
+    empty = FRAME.iloc[:0].astype({"b": object})
+    assert sb.from_pandas(FRAME, "y").encoder.encode(empty).shape == (0, 3)
+
+
+def test_a_frame_may_have_two_levels_of_names() -> None:
+    frame = pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("blood", "pH"), ("blood", "salt"), ("site", "")]))
+    frame["site", ""], frame["died", ""] = ["north", "south"] * (ROWS // 2), Y
+    data = sb.from_pandas(frame, ("died", ""), group=("site", ""), drop=[("blood", "salt")])
+    assert data.columns == ("('blood', 'pH')",)
+    assert set(data.train.groups["('site', '')"]) == {"north", "south"}
+    assert data.encoder.encode(frame).shape == (ROWS, 1)
+
+
+def test_an_encoder_takes_columns_with_numbers_as_names() -> None:
+    frame = pd.DataFrame(np.c_[X, Y])
+    data = sb.from_pandas(frame, 3, test=frame)
+    np.testing.assert_array_equal(data.encoder.encode(frame), data.test.x)
+    refused(lambda: data.encoder.encode(frame[[0, 2]]), "has no column 1")
+
+
+def test_test_rows_of_hugging_face_need_all_columns() -> None:
+    train, test = ({"a": [0.5] * 40, "b": [1.5] * 40, "y": [0, 1] * 20} for _ in range(2))
+    del test["b"]
+    sides = datasets.DatasetDict({"train": datasets.Dataset.from_dict(train), "test": datasets.Dataset.from_dict(test)})
+    refused(lambda: sb.from_huggingface(sides, "y"), "test rows", "no column b", "give the same columns")

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet_files
 import pytest
 
 from silobench.data import DATASETS, Dataset, csv, libsvm, load, npz, parquet
@@ -371,6 +373,18 @@ def test_types_of_parquet(tmp_path: Path) -> None:
     assert load(f"parquet(path={path}, label=y, drop=lists)").name == "t"
 
 
+def test_texts_of_parquet_must_be_utf8(tmp_path: Path) -> None:
+    path, ends = tmp_path / "t.parquet", np.arange(41, dtype=np.int32).tobytes()
+    texts = pa.Array.from_buffers(pa.string(), 40, [None, pa.py_buffer(ends), pa.py_buffer(b"\xff" * 40)])
+    rows = {"a": np.arange(40.0), "b": texts, "y": np.arange(40) % 2}
+    parquet_files.write_table(pa.table(rows), path)
+    refused(lambda: parquet(str(path), label="y"), "cannot be read as Parquet", "UTF8")
+    assert parquet(str(path), label="y", drop="b").columns == ("a",)
+    categories = pd.Categorical([b"\xff", b"b"] * 20)
+    pd.DataFrame({**rows, "b": categories}).to_parquet(path)
+    refused(lambda: parquet(str(path), label="y"), "column 'b' has the type dictionary", "cannot become features")
+
+
 def test_files_that_are_not_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("hello")
     refused(lambda: parquet(str(tmp_path / "t.parquet"), label="y"), "cannot be read as Parquet")
@@ -410,7 +424,13 @@ def test_a_path_that_is_not_a_file_is_explained_in_words(
         assert "Errno" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", ["csv(path='', label=y)", "parquet(path='', label=y)", "libsvm(path='')"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "csv(path='', label=y)", "parquet(path='', label=y)", "libsvm(path='')", "npz(path='')", "images(path='')",
+        "identities(path='')",
+    ],
+)  # fmt: skip
 def test_an_empty_path_is_refused(form: str) -> None:
     with pytest.raises(DataError, match="the path is empty: give the path of a file"):
         DATASETS.build(form)

@@ -1,6 +1,7 @@
 """Registry of all datasets: `DATASETS` builds a `Dataset` from a spec, and `load` caches it in memory."""
 
 import functools
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -73,10 +74,12 @@ DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
 
 def load(spec: str) -> Dataset:
-    """Return the dataset of a spec. The last four stay in memory; if a file changes, the dataset is read again."""
+    """Return the dataset of a spec. The last four stay in memory; if a file changes, or a picture in a folder that the
+    spec names, the dataset is read again.
+    """
     if Path(spec).suffix in (".csv", ".tsv", ".parquet", ".npz", ".svm", ".libsvm"):
         raise DataError(
-            f"{f'{spec} is a file: ' if Path(spec).is_file() else f'there is no file {spec}: check the path, and '}"
+            f"{f'{spec} is a file: ' if os.path.isfile(spec) else f'there is no file {spec}: check the path, and '}"
             f"write csv(path={spec}, label=COLUMN), parquet(path={spec}, label=COLUMN), "
             f"npz(path={spec}) or libsvm(path={spec})."
         )
@@ -84,10 +87,25 @@ def load(spec: str) -> Dataset:
     return _load(str(bound), _stamps(bound), str(data_dir()))
 
 
-def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
-    """Return the stamp of every file behind a spec: files that it names, and files of its catalogue entry."""
-    named = [Path(text) for text in _texts(bound) if text and Path(text).is_file()]
-    return (*(stamp(file) for file in named), *stamps(bound.name))
+def _stamps(bound: Spec) -> tuple[tuple[str | int, ...], ...]:
+    """Return the stamps of all files behind a spec: those that it names, with their paths, and those of its entry."""
+    named = [file for text in _texts(bound) if text for file in _files(text)]
+    return (*map(_path_and_stamp, named), *stamps(bound.name))
+
+
+def _path_and_stamp(file: Path) -> tuple[str | int, ...]:
+    """Return the path and the stamp of a file; the path alone of a link that leads nowhere."""
+    return (str(file), *stamp(file)) if file.exists() else (str(file),)
+
+
+def _files(text: str) -> Iterator[Path]:
+    """Yield the file of this name, or the pictures in the folder of this name."""
+    path = Path(text)
+    if os.path.isfile(path):  # false for a text that is too long for a name, where `Path.is_file` raises an error
+        yield path
+    elif os.path.isdir(path):
+        with suppress(DataError):  # there are no pictures in it
+            yield from (path / name for name in image_files.list_pictures(path))
 
 
 def _texts(spec: Spec) -> Iterator[str]:
@@ -101,5 +119,5 @@ def _texts(spec: Spec) -> Iterator[str]:
 
 
 @functools.lru_cache(maxsize=4)
-def _load(spec: str, stamps: tuple[tuple[int, ...], ...], data_dir: str) -> Dataset:
+def _load(spec: str, stamps: tuple[tuple[str | int, ...], ...], data_dir: str) -> Dataset:
     return DATASETS.build(spec)

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from silobench.data.table.cells import is_absent
 from silobench.errors import DataError, listed
 
 
 def features_array(source: str, x: Any, of_words: bool = False) -> Any:
-    """Return features as float32 (uint8 stays; integers stay for rows of words), dense or as a CSR matrix.
+    """Return features as float32 (bytes stay uint8, numbers of words are integers), dense or as a CSR matrix.
 
     `source` names the features in a message, such as "dataset toy has training features".
     """
@@ -23,7 +24,9 @@ def features_array(source: str, x: Any, of_words: bool = False) -> Any:
     array = as_array(source, x)
     if array.ndim < 2:
         raise DataError(f"{source} of shape {array.shape}: rows [n, ...] are needed, so reshape them to [n, 1].")
-    if array.dtype == np.float32 or array.dtype == np.uint8 or (of_words and array.dtype.kind in "iu"):
+    if of_words and array.dtype.kind in "iu":
+        return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)  # those that PyTorch looks up
+    if array.dtype == np.float32 or array.dtype == np.uint8:
         return array
     if array.dtype.kind in "fiub":
         return as_float32(array)
@@ -96,6 +99,37 @@ def _named(source: str, array: NDArray[Any], classes: Sequence[str]) -> NDArray[
             f"{source} {shown}, but the classes are {listed(list(number), 5)}: name every class in `classes`."
         )
     return np.array([number[text] for text in texts], np.int64)
+
+
+def plain_array(source: str, values: Any) -> NDArray[Any]:
+    """Return values as an array of numbers or of texts; Python objects become numbers if all of them are, else texts.
+
+    `source` names the values in a message.
+    """
+    array = as_array(source, values)
+    if array.dtype.kind == "O":
+        if any(is_absent(value) for value in array.reshape(-1)):
+            raise DataError(f"{source} with missing values: fill or remove those rows.")
+        numbers = all(isinstance(value, int | float | np.number) for value in array.reshape(-1))
+        try:
+            array = array.astype(np.float64) if numbers else array.astype(str)
+        except OverflowError as error:
+            raise DataError(f"{source} with a number that is too large: it must be below 1e308.") from error
+        if numbers and ((array == np.round(array)) & (np.abs(array) < 2.0**63)).all():
+            array = array.astype(np.int64)
+    if array.dtype.kind not in "fiubU":
+        raise DataError(f"{source} of type {array.dtype}: numbers or texts are needed, so convert them.")
+    return array
+
+
+def groups_array(source: str, ids: Any) -> NDArray[Any]:
+    """Return the group of each row; refuse missing groups. `source` names the groups in a message."""
+    array = as_array(source, ids)
+    if array.dtype.kind == "O":
+        array = plain_array(source, array)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise DataError(f"{source} with missing values: fill or remove those rows.")
+    return array
 
 
 def as_array(source: str, values: Any) -> NDArray[Any]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from silobench.data.array_scaler import ArrayScaler
 from silobench.data.bins import Bins, quantile_bins
-from silobench.data.conversion import as_array, features_array, labels_array
+from silobench.data.conversion import features_array, groups_array, labels_array
 from silobench.data.encoder import Encoder
 from silobench.errors import DataError
 
@@ -73,9 +73,16 @@ class Dataset:
     """Facts about how rows of several owners were matched, for run.json."""
 
     def __post_init__(self) -> None:
+        for what, value, known in (("task", self.task, TaskKind), ("augment", self.augment, Augment)):
+            if value not in get_args(known):
+                raise DataError(
+                    f"dataset {self.name} has {what}={value!r}: choose one of {', '.join(get_args(known))}."
+                )
         self._convert()
         for part, split in (("training", self.train), ("test", self.test)):
             _check(self.name, part, split)
+            if self.vocabulary:
+                _check_words(self.name, part, split.x, len(self.vocabulary))
             if self.task == "classification" or (self.task == "verification" and part == "training"):
                 _check_classes(self.name, part, split.y, len(self.classes))
         pairs = self.task == "verification"
@@ -105,11 +112,17 @@ class Dataset:
                 raise DataError(
                     f"dataset {self.name} has {part} rows of type {type(split).__name__}: give silobench.Split(x, y)."
                 )
+            if not isinstance(split.groups, Mapping):
+                raise DataError(
+                    f"dataset {self.name} has {part} groups of type {type(split.groups).__name__}: give a dictionary, "
+                    "such as {'hospital': ids}."
+                )
             x = features_array(f"dataset {self.name} has {part} features", split.x, bool(self.vocabulary))
             source, pairs = f"dataset {self.name} has {part} labels", self.task == "verification" and side == "test"
             classes = None if self.task == "regression" else self.classes
             y = split.y if pairs else labels_array(source, split.y, classes)
-            groups = {level: as_array(f"dataset {self.name} has groups", ids) for level, ids in split.groups.items()}
+            source = f"dataset {self.name} has {part} groups"
+            groups = {level: groups_array(source, ids) for level, ids in split.groups.items()}
             if x is not split.x or y is not split.y or any(groups[k] is not split.groups[k] for k in groups):
                 object.__setattr__(self, side, Split(x, y, groups))
 
@@ -172,6 +185,12 @@ def _check(name: str, part: str, split: Split) -> None:
             f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: give one label per row, and "
             "at least one row."
         )
+    for level, ids in split.groups.items():
+        if ids.shape != (len(split),):
+            raise DataError(
+                f"dataset {name} has groups of shape {ids.shape} at the level '{level}' for {len(split)} {part} rows: "
+                "give one group per row."
+            )
     for what, values in (("features", _arrays(split.x)[0]), ("labels", split.y)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             bad = int((~np.isfinite(values)).sum())
@@ -181,7 +200,17 @@ def _check(name: str, part: str, split: Split) -> None:
             )
 
 
+def _check_words(name: str, part: str, x: Features, words: int) -> None:
+    if x.dtype.kind == "i" and (x.min() < 0 or x.max() >= words):
+        raise DataError(
+            f"dataset {name} has {part} word numbers from {x.min()} to {x.max()}, but a vocabulary of {words} words: "
+            f"use only 0 to {words - 1}."
+        )
+
+
 def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
+    if not classes:
+        raise DataError(f'dataset {name} has no classes: name them in `classes`, or write task="regression".')
     if y.min() < 0 or y.max() >= classes:
         raise DataError(f"dataset {name} has {part} labels from {y.min()} to {y.max()}: use only 0 to {classes - 1}.")
 

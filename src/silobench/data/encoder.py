@@ -241,13 +241,15 @@ class Encoder:
         """Names of the features; empty for rows of words."""
         return tuple(name for part in self.parts if not isinstance(part, WordsColumn) for name in part.features)
 
-    def encode(self, columns: Mapping[str, Any], source: str = "the table") -> NDArray[Any]:
+    def encode(self, columns: Mapping[Any, Any], source: str = "the table") -> NDArray[Any]:
         """Return the features of raw columns: arrays, lists or Series of texts, numbers or dates, by name.
 
-        `source` names the table in messages.
+        `columns` may be a DataFrame; names that are not texts, such as 3, count as texts. `source` names the table in
+        messages.
         """
-        self.check(columns, source)
-        return self._encode({name: raw_column(name, columns[name]) for name in self.columns}, source)
+        keys = {str(key): key for key in columns}
+        self.check(keys, source)
+        return self._encode({name: raw_column(name, columns[keys[name]]) for name in self.columns}, source)
 
     def read(self, path: Path) -> NDArray[Any]:
         """Return the features of the rows of a CSV or Parquet file."""

@@ -10,12 +10,12 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.data.conversion import as_array, features_array
+from silobench.data.conversion import as_array, features_array, plain_array
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale, arrays_dataset
 from silobench.data.readers.user_tables import Names, Source, as_names, check_roles, table_dataset
-from silobench.data.table.cells import RawColumn, concatenate, is_absent, raw_columns, text_column
+from silobench.data.table.cells import RawColumn, concatenate, raw_columns, text_column
 from silobench.data.table.choices import Choices, Many
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import Table
@@ -59,10 +59,8 @@ def from_pandas(
     names = {role: _column_names(df, value) for role, value in roles.items()}
     choices = _choices(scale, epsilon, text_features, date_order, many)
     source = Source("the DataFrame", name, write_python, 'task="classification"')
-    frames = [df, test] if hasattr(test, "iloc") else [df]
+    frames = [df, test] if hasattr(test, "iloc") and hasattr(test, "columns") else [df]
     keys = {str(column): column for column in df.columns}
-    if len(keys) != len(df.columns):
-        raise DataError("the DataFrame has two columns of the same name: rename one.")
     dropped = set(as_names(names["drop"] or ())) - {names["label"]}
     columns = [
         raw_columns(source.title, {key: frame[column] for key, column in keys.items()}, dropped)
@@ -75,13 +73,15 @@ def _column_names(df: Any, value: Any) -> Names | None:
     """Return the columns of a role as texts; the columns of a DataFrame may be named by any values, such as numbers."""
     if value is None or isinstance(value, str):
         return value
-    if not isinstance(value, Iterable) or (isinstance(value, tuple) and value in df.columns):
+    if not isinstance(value, Iterable) or (isinstance(value, tuple) and value in list(df.columns)):
         return str(value)
     return tuple(map(str, value))
 
 
 def _checked(frames: Sequence[Any], needed: Mapping[str, Any]) -> Sequence[Any]:
     for frame in frames:
+        if len({str(column) for column in frame.columns}) != len(frame.columns):
+            raise DataError("the DataFrame has two columns of the same name: rename one.")
         absent = [key for key, column in needed.items() if column not in frame.columns]
         if absent:
             raise DataError(f"the DataFrame of test rows has no column {listed(absent)}: give the same columns.")
@@ -103,17 +103,20 @@ def _choices(
     scale: Scaling | None, epsilon: float | None, text_features: int, date_order: DateOrder, many: Many
 ) -> Choices:
     scale = "none" if scale is None else scale
-    for name, value, known in (
-        ("scale", scale, get_args(Scaling)), ("date_order", date_order, get_args(DateOrder)),
-        ("many", many, get_args(Many)),
-    ):  # fmt: skip
-        if value not in known:
-            raise DataError(f"{name} must be one of {', '.join(known)}, but {value!r} was given: choose one of them.")
+    for name, value, known in (("scale", scale, Scaling), ("date_order", date_order, DateOrder), ("many", many, Many)):
+        _need_one_of(name, value, known)
     if epsilon is not None and not epsilon > 0:
         raise DataError(f"epsilon must be above 0, but {epsilon} was given: write, for example, epsilon=1.")
     if text_features < 2:
         raise DataError(f"text_features must be at least 2, but {text_features} was given: write, for example, 64.")
     return Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
+
+
+def _need_one_of(name: str, value: Any, literal: Any) -> None:
+    """Refuse the value of an argument that is none of those of its type."""
+    known = get_args(literal)
+    if value not in known:
+        raise DataError(f"{name} must be one of {', '.join(known)}, but {value!r} was given: choose one of them.")
 
 
 def _joined(
@@ -126,6 +129,7 @@ def _joined(
     test: Any,
 ) -> Dataset:
     """Return the dataset of one table, or of a training and a test table."""
+    _need_one_of("task", task, LabelTask)
     cut = len(next(iter(sides[0].values()), ()))
     columns = sides[0]
     if len(sides) > 1:
@@ -145,7 +149,8 @@ def _joined(
 
 def _share(test: Any) -> float:
     if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
-        raise DataError(f"test must be a share between 0 and 1, or the test rows, but {test!r} was given: give one.")
+        given = repr(test) if isinstance(test, bool | int | float | str) else f"an object of type {type(test).__name__}"
+        raise DataError(f"test must be a share between 0 and 1, or the test rows, but {given} was given: give one.")
     return float(test)
 
 
@@ -170,6 +175,8 @@ def from_arrays(
     NumPy arrays, lists, tensors, DataFrames and SciPy matrices are converted. Without `x_test` and `y_test`, the share
     `test` of the rows is held out. Labels are numbers or texts.
     """
+    _need_one_of("scale", scale or "none", ArrayScale)
+    _need_one_of("task", task, LabelTask)
     if (x_test is None) != (y_test is None):
         raise DataError("from_arrays has only one of x_test and y_test: give both, or none of them.")
     parts = (
@@ -180,7 +187,7 @@ def from_arrays(
         arrays[f"x{side}"] = features_array(f"from_arrays has x{side.removeprefix('_train')}", features)
         arrays[f"y{side}"] = _labels(f"from_arrays has y{side.removeprefix('_train')}", labels)
         if ids is not None:
-            arrays[f"groups{side}"] = _texts_or_numbers("from_arrays has groups", ids)
+            arrays[f"groups{side}"] = plain_array("from_arrays has groups", ids)
     if scale == "standard" and not isinstance(arrays.get("x", arrays.get("x_train")), np.ndarray):
         raise DataError("from_arrays has a sparse x, which scale='standard' would make dense: use scale='none'.")
     return arrays_dataset("from_arrays", name, arrays, _share(test), scale, task, 'task="classification"')
@@ -188,28 +195,11 @@ def from_arrays(
 
 def _labels(source: str, y: Any) -> NDArray[Any]:
     """Return labels as numbers or texts, one per row."""
-    array = _texts_or_numbers(source, y)
+    array = plain_array(source, y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(f"{source} of shape {array.shape}: one label per row is needed, so give the class of each row.")
-    return array
-
-
-def _texts_or_numbers(source: str, values: Any) -> NDArray[Any]:
-    array = as_array(source, values)
-    if array.dtype.kind == "O":
-        if any(is_absent(value) for value in array.reshape(-1)):
-            raise DataError(f"{source} with missing values: fill or remove those rows.")
-        numbers = all(isinstance(value, int | float | np.number) for value in array.reshape(-1))
-        try:
-            array = array.astype(np.float64) if numbers else array.astype(str)
-        except OverflowError as error:
-            raise DataError(f"{source} with a number that is too large: it must be below 1e308.") from error
-        if numbers and ((array == np.round(array)) & (np.abs(array) < 2.0**63)).all():
-            array = array.astype(np.int64)
-    if array.dtype.kind not in "fiubU":
-        raise DataError(f"{source} of type {array.dtype}: numbers or texts are needed, so convert them.")
     return array
 
 
@@ -358,6 +348,11 @@ def _splits(dataset: Any, test: Any) -> list[Any]:
 
 
 def _check_columns(sides: Sequence[Any], wanted: Sequence[str]) -> None:
+    absent = [name for name in sides[0].column_names if name not in sides[-1].column_names]
+    if absent:
+        raise DataError(
+            f"the test rows of the Hugging Face dataset have no column {listed(absent)}: give the same columns."
+        )
     for side in sides:
         unknown = [name for name in wanted if name not in side.column_names]
         if unknown:

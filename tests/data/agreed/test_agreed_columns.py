@@ -113,6 +113,8 @@ def test_any_names_come_back_as_they_were_written(columns: list[str], texts: set
         ('["heart", "lung"]', '["heart", "heart"]', "the category 'heart' of column 'ward' twice"),
         ('kind = "date"', 'kind = "date"\norder = "year"', "has 'year' as 'order' in column 'seen'"),
         ('kind = "date"', 'kind = "date"\norigin = "Easter"', "'Easter' as the origin of column 'seen'"),
+        ('kind = "date"', 'kind = "date"\norigin = "today"', "'today' as the origin of column 'seen'"),
+        ('kind = "date"', 'kind = "date"\norigin = "2024-01-01T00:00+02:00"', "+02:00' as the origin of column 'seen'"),
         ("width = 8", "width = 1", "has 1 as 'width' in column 'notes'"),
         ("width = 8", "width = 8.5", "has 8.5 as 'width' in column 'notes': it must be a whole number"),
         ("width = 8", "width = 8\n[scales]\nage = {mean = 1, deviation = 2}", "[scales], but scale = 'standard'"),
@@ -194,6 +196,15 @@ def test_stated_scales_of_a_sample_are_its_rounded_means_and_deviations(tmp_path
     assert columns.summed_features == ()
 
 
+@pytest.mark.parametrize("value", [1e200, 1.7e308])
+def test_a_sample_whose_numbers_cannot_be_added_has_no_stated_scales(tmp_path: Path, value: float) -> None:
+    path = tmp_path / "sample.csv"
+    path.write_text("x,y\n" + "".join(f"{value if row % 3 else 1.5},{'ab'[row % 2]}\n" for row in range(40)))
+    assert columns_of(str(path), "y").names == ("y", "x")
+    with pytest.raises(DataError, match="column 'x' that are too large to add up"):
+        columns_of(str(path), "y", scale="stated")
+
+
 def test_a_sample_has_notes_and_a_table_with_a_decimal_comma_keeps_its_marks(tmp_path: Path) -> None:
     path = tmp_path / "sample.csv"
     path.write_text("id;x;y\n" + "".join(f"{row};{row % 7},5;{row % 9},25\n" for row in range(40)))
@@ -214,3 +225,10 @@ def test_people_can_read_what_was_agreed() -> None:
     assert any("no epsilon covers them" in line for line in lines)
     assert not any("squared" in line for line in describe(Columns.of_text(TABLE.replace('"standard"', '"none"'))))
     assert describe(Columns.of_text(IMAGES))[-1].endswith("and no sums")
+
+
+def test_people_read_which_rows_are_held_out() -> None:
+    numbers = Columns(Label("y", unit="kg"), (NumberColumn("x"),), test=0.125)
+    assert "12.5% of the rows are held out for tests, inside the silo" in describe(numbers)
+    classes = Columns(Label("y", ("a", "b")), (NumberColumn("x"),))
+    assert "20% of the rows of each class are held out for tests, inside the silo" in describe(classes)

@@ -13,6 +13,7 @@ from silo_files import agreement, table, write_tables
 
 from silobench.data import csv
 from silobench.data.agreed import Columns, columns_of, joined, silo_dataset, summary_of
+from silobench.data.agreed.sources import source_of
 from silobench.data.encoder import CategoryColumn, HashColumn
 from silobench.errors import DataError, SpecError
 
@@ -153,6 +154,7 @@ def test_sources_are_paths_or_specs(tmp_path: Path, north: str) -> None:
     ):
         with pytest.raises(DataError, match=re.escape(message)):
             summary_of(source, columns)
+    assert source_of(f"csv(path=a.csv, encoding={'x' * 300})").path == Path("a.csv")  # longer than the name of a file
     for source in ("npz(path=x.npz)", "csv()", f"csv(path='{north}', label=outcome)"):
         with pytest.raises(SpecError):
             summary_of(source, columns)

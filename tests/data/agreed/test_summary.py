@@ -174,6 +174,8 @@ def test_summaries_of_different_agreements_are_refused() -> None:
     for total in (1e308, 1e200):  # the sum, or the square of a difference of means, is too large
         with pytest.raises(DataError, match="the silos' sums of 'x' are too large to add up"):
             joined([Summary(40, {"x": Moments(10, total, 1.0)}), Summary(40, {"x": Moments(40, total, 1.0)})])
+    with pytest.raises(DataError, match="the silos' sums of 'x' are too large"):  # a finite square, times the rows
+        joined([Summary(1000, {"x": Moments(1000, total, 0.0)}) for total in (1e156, 0.0)])
     columns = Columns(Label("y", ("a", "b")), (NumberColumn("x"),))
     message = "has sums of z, but the agreement needs those of x"
     with pytest.raises(DataError, match=re.escape(message)):

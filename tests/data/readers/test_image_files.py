@@ -13,7 +13,7 @@ import pytest
 from image_rows import files_of, pixels
 from PIL import Image
 
-from silobench.data import Dataset
+from silobench.data import Dataset, load
 from silobench.data.readers import image_files as pictures
 from silobench.data.readers.image_arrays import CHARACTERS
 from silobench.data.readers.image_files import images, read_picture
@@ -157,6 +157,22 @@ def test_folders_are_classes(tmp_path: Path) -> None:
     assert (len(made.train), len(made.test), made.name) == (8, 2, tmp_path.name)
     assert shades(made) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
     assert "1 pictures left out: they do not match {label}/*" in made.notes
+
+
+def test_a_folder_that_changes_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = "images(path=pictures, size=4)"
+    for place, count in (("first", 5), ("second", 10)):
+        write_pictures(tmp_path / place / "pictures", {f"{c}/{n}.png": n for c in "ab" for n in range(count)})
+        monkeypatch.chdir(tmp_path / place)
+        assert len(load(spec).train) == 8 * count // 5
+    assert load(spec) is load(spec)
+    (tmp_path / "second" / "pictures" / "a").rename(tmp_path / "second" / "pictures" / "c")  # changes no file
+    assert load(spec).classes == ("b", "c")
+    write_pictures(tmp_path / "second" / "pictures", {"b/0.png": 77})
+    assert 77 in shades(load(spec))
+    (tmp_path / "second" / "pictures" / "b" / "broken.png").symlink_to("nowhere")
+    with pytest.raises(DataError, match=r"there is no file|broken\.png cannot be read"):
+        load(spec)
 
 
 def test_fields_of_the_pattern(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_import_from_a_folder_however_deep(place: Path, tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "z" / "a").read_bytes() == SMALL  # copied, not moved
 
 
+def test_import_from_a_folder_whose_own_name_is_hidden(place: Path, tmp_path: Path) -> None:
+    toy = entry(files={"a": SMALL, "d/b": OTHER})
+    hidden = tmp_path / ".mine"
+    (hidden / "d").mkdir(parents=True)
+    (hidden / ".trash").mkdir()
+    for name, content in (("a", SMALL), ("d/b", OTHER), (".trash/a", b"?")):
+        (hidden / name).write_bytes(content)
+    run(import_files(toy, hidden))
+    assert visible(home_of(toy)) == {"a": SMALL, "d/b": OTHER}
+
+
 @pytest.mark.parametrize("make", [tgz, zipped])
 def test_import_from_an_archive(make: Any, place: Path, tmp_path: Path) -> None:
     toy = entry(files={"a": SMALL, "d/b": OTHER})

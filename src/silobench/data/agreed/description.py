@@ -21,7 +21,8 @@ def describe(columns: Columns) -> list[str]:
         colour = "in colour" if pictures.colour == "rgb" else "in grey"
         lines.append(f"pictures: {pictures.size} x {pictures.size} pixels, {colour}")
     lines += [f"column {part.name}: {_kind(part)}" for part in columns.parts]
-    lines.append(f"{columns.test:.0%} of the rows of each class are held out for tests, inside the silo")
+    rows = "rows of each class" if label.classes else "rows"
+    lines.append(f"{100 * columns.test:.3g}% of the {rows} are held out for tests, inside the silo")
     return [*lines, *leaving(columns)]
 
 

@@ -1,5 +1,6 @@
 """The form of columns.toml: which keys it has, what their values may be, and sentences about wrong ones."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -18,6 +19,7 @@ from silobench.spec.registry import IN_WORDS
 
 Name = Annotated[str, MinLen(1)]
 _MOST_FEATURES = 1_000_000
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}){0,2}(T[0-9]{2}(:[0-9]{2}){0,2})?")
 
 
 class _Strict(BaseModel):
@@ -199,8 +201,9 @@ def _scale_problems(form: AgreedFile) -> Iterable[str]:
 
 
 def _is_date(text: str) -> bool:
+    """Whether a text is a date that never changes. NumPy also reads "now" and "today", other days at every silo."""
     try:
-        return not np.isnat(np.datetime64(text, "s"))
+        return bool(_DATE.fullmatch(text)) and not np.isnat(np.datetime64(text, "s"))
     except ValueError:
         return False
 

@@ -1,6 +1,5 @@
 """The rows of one silo, read by what all silos agreed on: their summary, and their features."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -10,18 +9,10 @@ from numpy.typing import NDArray
 
 from silobench.data.agreed.columns import Columns, Label
 from silobench.data.agreed.sources import PictureSource, SiloSource, TableSource, source_of
-from silobench.data.agreed.summary import LEAST_ROWS, Moments, Summary, agreed_encoder
+from silobench.data.agreed.summary import LEAST_ROWS, Moments, Summary, agreed_encoder, moments_of
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
 from silobench.data.encoder import BadColumnError, CategoryColumn, FeatureColumn, NumericColumn
-from silobench.data.readers.checks import file_path
-from silobench.data.readers.image_files import (
-    list_pictures,
-    match_pattern,
-    match_table,
-    picture_targets,
-    read_pictures,
-    scaling_note,
-)
+from silobench.data.readers.image_files import picture_targets, read_pictures, scaling_note
 from silobench.data.table.cells import RawColumn
 from silobench.data.table.matching import places_of
 from silobench.errors import DataError, listed
@@ -151,16 +142,12 @@ def _count(rows: int) -> str:
 def _picture_rows(place: PictureSource, columns: Columns) -> SiloRows:
     form, label, root = columns.pictures, columns.label, place.path
     assert form is not None
-    pictures = list_pictures(root)
-    if place.table:
-        names, fields = match_table(file_path(place.table), root, pictures, place.pattern, [label.name])
-    else:
-        names, fields = match_pattern(root, pictures, place.pattern, [label.name])
+    names, cells = place.labels(label.name)
     if label.classes:
         places = {name: place for place, name in enumerate(label.classes)}
-        y = _known(str(root), label, np.array([places.get(cell, -1) for cell in fields[label.name]], np.int64))
+        y = _known(str(root), label, np.array([places.get(cell, -1) for cell in cells], np.int64))
     else:
-        y = picture_targets(root, names, fields[label.name], "regression")[0]
+        y = picture_targets(root, names, cells, "regression")[0]
     pixels = read_pictures([root / name for name in names], form.size, form.colour)
     return _split(str(root), root.resolve().name, y, columns, cells={}, parts=(), pixels=pixels)
 
@@ -193,13 +180,7 @@ def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
 
 
 def _moments(rows: SiloRows, name: str, values: NDArray[Any], columns: Columns) -> Moments:
-    try:
-        moments = Moments.of(values)
-        is_finite = math.isfinite(moments.total) and math.isfinite(moments.squares)
-    except OverflowError:
-        is_finite = False
-    if not is_finite:
-        raise DataError(f"{rows.title} has numbers in column '{name}' that are too large to add up: correct them.")
+    moments = moments_of(rows.title, name, values)
     return replace(moments, squares=0.0) if columns.scale == "none" and name != columns.label.name else moments
 
 

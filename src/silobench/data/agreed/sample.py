@@ -9,11 +9,10 @@ import numpy as np
 
 from silobench.data.agreed.columns import AgreedScale, Columns, Label, Pictures
 from silobench.data.agreed.sources import PictureSource, TableSource, source_of
-from silobench.data.agreed.summary import Moments
+from silobench.data.agreed.summary import Moments, moments_of
 from silobench.data.dataset import TaskKind
 from silobench.data.encoder import NumericColumn
-from silobench.data.readers.checks import file_path
-from silobench.data.readers.image_files import Colour, list_pictures, match_pattern, match_table, picture_targets
+from silobench.data.readers.image_files import Colour, picture_targets
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_tables import (
     Names,
@@ -80,13 +79,9 @@ def sample_of(
 
 def _of_pictures(place: PictureSource, draft: Columns, task: LabelTask) -> Sample:
     """Return `draft` with the classes of pictures."""
-    label, names = draft.label, list_pictures(place.path)
-    if place.table:
-        names, fields = match_table(file_path(place.table), place.path, names, place.pattern, [label.name])
-    else:
-        names, fields = match_pattern(place.path, names, place.pattern, [label.name])
+    names, cells = place.labels(draft.label.name)
     kind: TaskKind = "regression" if task == "regression" else "classification"
-    _, classes = picture_targets(place.path, names, fields[label.name], kind)
+    _, classes = picture_targets(place.path, names, cells, kind)
     return Sample(replace(draft, label=_label(draft, classes)), ())
 
 
@@ -109,7 +104,7 @@ def _of_table(
     if form:
         label = replace(label, decimal=form.decimal, thousands=form.thousands)
     columns = replace(draft, label=label, parts=tuple(planned.plan.parts))
-    stated = _stated(planned) if draft.scale == "stated" else {}
+    stated = _stated(path, planned) if draft.scale == "stated" else {}
     return Sample(replace(columns, scales=stated), (*targets.notes, *planned.notes, *planned.plan.notes))
 
 
@@ -117,13 +112,13 @@ def _label(draft: Columns, classes: tuple[str, ...]) -> Label:
     return replace(draft.label, classes=classes, unit="" if classes else draft.label.unit)
 
 
-def _stated(planned: PlannedTable) -> dict[str, Scale]:
+def _stated(path: str, planned: PlannedTable) -> dict[str, Scale]:
     """Return the rounded mean and deviation of each numeric feature."""
     scales = {}
     for part in planned.plan.parts:
         if isinstance(part, NumericColumn):
             for name, values in zip(part.features, part.numbers(planned.plan.columns[part.name]), strict=True):
-                scales[name] = _rounded_scale(Moments.of(values))
+                scales[name] = _rounded_scale(moments_of(path, name, values))
     return scales
 
 

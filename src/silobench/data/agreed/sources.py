@@ -1,11 +1,13 @@
 """Where the rows of a silo are: a table or a folder of pictures, as the silo's own people write it."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from silobench.data.encoder import FeatureColumn, NumberColumn
 from silobench.data.readers.checks import file_path
+from silobench.data.readers.image_files import list_pictures, match_pattern, match_table
 from silobench.data.readers.user_tables import separator_of
 from silobench.data.table.cells import Decimal, Thousands
 from silobench.data.table.files import PARQUET, Table, read_csv, read_parquet
@@ -47,6 +49,15 @@ class PictureSource:
     pattern: str = "{label}/*"
     table: str = ""
 
+    def labels(self, name: str) -> tuple[list[str], list[str]]:
+        """Return the pictures that have a label, and the label of each; `name` is its field or column."""
+        pictures = list_pictures(self.path)
+        if self.table:
+            names, fields = match_table(file_path(self.table), self.path, pictures, self.pattern, [name])
+        else:
+            names, fields = match_pattern(self.path, pictures, self.pattern, [name])
+        return names, fields[name]
+
 
 SiloSource: TypeAlias = TableSource | PictureSource
 SOURCES: Registry[SiloSource] = Registry("form of silo data")
@@ -84,6 +95,6 @@ def source_of(text: str) -> SiloSource:
     ('north.csv', 'south.parquet')
     """
     path = file_path(text.strip())
-    if text.strip().endswith(")") and not path.exists():
+    if text.strip().endswith(")") and not os.path.exists(path):  # unlike `Path.exists`, for a text of any length
         return SOURCES.build(text)
-    return PictureSource(path) if path.is_dir() else TableSource(path)
+    return PictureSource(path) if os.path.isdir(path) else TableSource(path)

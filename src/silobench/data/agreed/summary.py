@@ -37,6 +37,11 @@ class Moments:
         """The mean of the known values; 0 if there are none."""
         return self.total / self.known if self.known else 0.0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the sums are numbers: those of values such as 1e300 are not, because their squares overflow."""
+        return math.isfinite(self.total) and math.isfinite(self.squares)
+
     @classmethod
     def of(cls, values: NDArray[Any]) -> "Moments":
         """Return the moments of numbers, of which NaN is missing. Fewer than `LEAST_ROWS` numbers count as none."""
@@ -54,6 +59,17 @@ class Moments:
         whole = cls(sum(each.known for each in moments), math.fsum(each.total for each in moments))
         squares = [each.squares + each.known * math.pow(each.mean - whole.mean, 2) for each in moments if each.known]
         return replace(whole, squares=math.fsum(squares))
+
+
+def moments_of(source: str, name: str, values: NDArray[Any]) -> Moments:
+    """Return the moments of a column; refuse numbers whose sums are infinite. `source` is the name of the table."""
+    try:
+        moments = Moments.of(values)
+    except OverflowError:
+        moments = Moments(0, math.inf)
+    if not moments.is_finite:
+        raise DataError(f"{source} has numbers in column '{name}' that are too large to add up: correct them.")
+    return moments
 
 
 @dataclass(frozen=True)
@@ -106,9 +122,12 @@ def joined(summaries: Sequence[Summary]) -> Summary:
 
 def _joined(what: str, moments: Sequence[Moments]) -> Moments:
     try:
-        return Moments.joined(moments)
+        whole = Moments.joined(moments)
     except OverflowError:
-        raise DataError(f"the silos' sums of {what} are too large to add up: correct the silo that has them.") from None
+        whole = Moments(0, math.inf)
+    if not whole.is_finite:
+        raise DataError(f"the silos' sums of {what} are too large to add up: correct the silo that has them.")
+    return whole
 
 
 def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:

@@ -16,7 +16,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, Split, encode_labels
-from silobench.data.readers.checks import unreadable
+from silobench.data.readers.checks import file_path, unreadable
 from silobench.data.readers.image_arrays import Pixels
 from silobench.data.readers.image_files import Colour, Size, list_pictures, match_pattern, read_pictures, scaling_note
 from silobench.data.readers.user_tables import TestShare, as_names
@@ -75,8 +75,8 @@ def identities(
     ``name n1 n2`` or ``name1 n1 name2 n2``, where n is the number at the end of a picture's name. Without another
     folder, the people in that file are held out. `pattern` and `group` work as for `images`.
     """
-    trained = _People.of(Path(path), pattern, as_names(group))
-    tested = trained if isinstance(test, float) else _People.of(Path(test), pattern, ())
+    trained = _People.of(file_path(path), pattern, as_names(group))
+    tested = trained if isinstance(test, float) else _People.of(file_path(test), pattern, ())
     test_pairs, held = _choose_pairs(trained, tested, test, pairs, seed)
     train = np.flatnonzero(~np.isin(trained.persons, held))
     y, classes = encode_labels(f"{path} without the test identities", trained.persons[train])

@@ -19,6 +19,7 @@ from annotated_types import Ge, Le
 from PIL import Image, ImageOps
 
 from silobench.data.dataset import Dataset, Labels, Split, TaskKind, encode_labels, hold_out
+from silobench.data.readers.checks import file_path
 from silobench.data.readers.delimited import read_table
 from silobench.data.readers.geo import CONTINENT_OF, M49
 from silobench.data.readers.image_arrays import CHARACTERS, Pixels
@@ -136,7 +137,7 @@ def images(
     of `table`: a CSV file whose column `file` has the path of each picture inside the folder. All pictures of a table
     must exist; pictures that are not in the table, or do not match the pattern, are left out.
     """
-    root, fields = Path(path), (label, *as_names(group))
+    root, fields = file_path(path), (label, *as_names(group))
     listed = list_pictures(root)
     if table:
         names, columns = match_table(Path(table), root, listed, pattern, fields)

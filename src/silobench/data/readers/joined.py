@@ -84,6 +84,10 @@ def join(
 def joined_rows(owners: Sequence[Owner], y: NDArray[Any], groups: Mapping[str, NDArray[Any]], rows: Rows) -> Split:
     """Return the rows of the joined table, whose features are their numbers among its columns."""
     known, places = _presence(owners), _used(owners, rows)
+    if "sources" in groups and not known.all():
+        raise DataError(
+            "the group 'sources' has the name of the group that says which parties have a row: rename the column."
+        )
     levels = dict(groups) if known.all() else {**groups, "sources": _sources(owners, known)}
     return Split(np.arange(len(places)), y[places], {level: ids[places] for level, ids in levels.items()})
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from silobench.data.array_scaler import ArrayScaler
 from silobench.data.conversion import as_float32
 from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.checks import file_path
 from silobench.data.readers.saved_arrays import read_npz
 from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
@@ -25,7 +26,7 @@ def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: Labe
     Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255. Many different
     numbers in y are predicted as numbers (regression), and a note reports it; `task` states which.
     """
-    arrays = read_npz(Path(path))
+    arrays = read_npz(file_path(path))
     needed = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
     absent = [name for name in needed if name not in arrays]
     if absent:
@@ -50,6 +51,12 @@ def arrays_dataset(
         raise DataError(f"{source} has labels of shape {[y.shape for y in answers]}: save one label per row.")
     if any(y.dtype.kind in "cV" for y in answers):
         raise DataError(f"{source} has labels of type {answers[0].dtype}: numbers or texts are needed; convert them.")
+    answers = [_decoded(source, y) for y in answers]
+    if len({y.dtype.kind == "U" for y in answers}) > 1:
+        raise DataError(
+            f"{source} has labels of type {answers[0].dtype} for training and {answers[1].dtype} for testing, which "
+            "would be different classes: give texts on both sides, or numbers."
+        )
     labels = targets(source, "the label y", np.concatenate(answers), task, remedy)
     if len(sides) == 1:
         train, held = hold_out(_array_split(source, arrays, "", labels.y), test)
@@ -62,6 +69,14 @@ def arrays_dataset(
     if scaler is not None:
         train, held = (replace(split, x=scaler.scaled(split.x)) for split in (train, held))
     return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y", scaler=scaler)
+
+
+def _decoded(source: str, y: NDArray[Any]) -> NDArray[Any]:
+    """Return labels that are bytes as texts; other labels as they are."""
+    try:
+        return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} has labels of bytes that are not UTF-8: save them as texts or numbers.") from error
 
 
 def _array_split(source: str, arrays: Mapping[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:

@@ -87,7 +87,7 @@ def _attempt(download: Download, part: Path) -> Iterator[tuple[int, int | None]]
             raise ConnectionError("the server sent another range than was requested")
         size = size if resumes else 0
         length = response.headers.get("Content-Length", "")
-        total = size + int(length) if length.isdigit() else None
+        total = size + int(length) if length.isdecimal() else None
         if not resumes:
             part.unlink(missing_ok=True)  # first, so that it is never combined with the tag of another version
             with writing(_version_file(part)) as file:

@@ -344,9 +344,10 @@ def _candidates(entry: Entry, path: Path) -> Iterator[tuple[str, Callable[[], IO
             yield member.name, _returns(member.stream)
         return
     root = path.resolve() if path.is_dir() else path.absolute()  # not resolved: a link to a file keeps its name
+    base = root if root.is_dir() and root.name.startswith(".") else root.parent  # only what is hidden in it is skipped
     for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
         if file.is_file():
-            yield file.relative_to(root.parent).as_posix(), _opener(file)
+            yield file.relative_to(base).as_posix(), _opener(file)
 
 
 def _opener(file: Path) -> Callable[[], IO[bytes]]:

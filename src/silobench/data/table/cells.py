@@ -264,7 +264,7 @@ def _days(spans: NDArray[Any]) -> NDArray[np.float64]:
 
 def _object_column(name: str, array: NDArray[Any]) -> RawColumn:
     """Return Python objects as numbers or dates if all of them are, else as texts."""
-    absent = np.array([is_absent(value) for value in array])
+    absent = np.array([is_absent(value) for value in array], bool)
     known = array[~absent]
     if all(_is_number(value) for value in known):
         numbers = np.full(len(array), np.nan)
@@ -331,7 +331,10 @@ def arrow_column(name: str, values: Any) -> RawColumn:
         values = pa.chunked_array([values])
     kind = values.type
     if types.is_dictionary(kind):
-        return RawColumn("text", _filled(pc.cast(pc.cast(values, kind.value_type), pa.large_string())), True)
+        try:
+            return RawColumn("text", _filled(pc.cast(pc.cast(values, kind.value_type), pa.large_string())), True)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # categories of bytes, or of lists
+            raise _unusable(name, kind) from error
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return RawColumn("text", _filled(pc.cast(values, pa.large_string())))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):

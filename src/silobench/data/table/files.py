@@ -62,9 +62,9 @@ def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ())
         names = [name for name in file.schema_arrow.names if not only or name in only]
         _check_names(path, names)
         table = file.read(names)
-        for column in table.columns:
-            if pa.types.is_dictionary(column.type):  # Arrow does not look whether a damaged one has all its values
-                column.validate(full=True)
+        for name in names:
+            if name not in drop:  # Arrow reads texts that are not UTF-8, and categories without all their values
+                table[name].validate(full=True)
         categories = _categories(file.schema_arrow)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(path, error, "Parquet", "save it with pandas.DataFrame.to_parquet") from error
