@@ -8,6 +8,7 @@ import pytest
 from silobench.data import Dataset, Split, digits
 from silobench.errors import PartitionError
 from silobench.partitions import Partition, deal_columns, label, partition
+from silobench.partitions.columns import _units
 from silobench.partitions.measures import feature_shift
 from silobench.partitions.skew import PARTITIONS
 
@@ -29,22 +30,21 @@ class OneForAll:
 
 
 def test_what_only_full_parties_want_is_for_the_smallest() -> None:
-    """The first is full after the first class. Nobody else wants the other two, and then the parties 1 and 2 get them."""
+    """The first is full after the first class, and nobody else wants the other two: the parties 1 and 2 get them."""
     drawn = label._dirichlet_counts([10, 10, 10], 3, 0.5, True, OneForAll())  # type: ignore[arg-type]
     assert drawn.tolist() == [[10, 0, 0], [0, 10, 0], [0, 0, 10]]
 
 
-class Thirds:
-    """Three numbers whose sums are 1/3, 2/3 and the largest number below 1."""
+class Tenths:
+    """Ten equal numbers. Their sum, one after another, is below the sum that NumPy finds in pairs."""
 
     def dirichlet(self, alpha: Any) -> Any:
-        return np.array([1 / 3, 1 / 3, 1 / 3 - 2**-53])
+        return np.full(len(alpha), 0.1)
 
 
 def test_the_last_party_has_the_row_that_rounding_would_lose() -> None:
-    assert np.cumsum(Thirds().dirichlet(3) / 1.0)[-1] < 1
-    drawn = label._dirichlet_counts([9, 9], 3, 0.5, False, Thirds())  # type: ignore[arg-type]
-    assert drawn.sum(0).tolist() == [9, 9]
+    drawn = label._dirichlet_counts([20, 30], 10, 0.5, False, Tenths())  # type: ignore[arg-type]
+    assert drawn.sum(0).tolist() == [20, 30]
 
 
 @pytest.mark.parametrize(("target", "rows"), [(1.015, 10_000), (1.04, 40)])
@@ -97,6 +97,11 @@ def test_features_without_names_are_dealt_one_by_one() -> None:
     ]  # fmt: skip
 
 
+def test_rows_that_are_no_pictures_have_no_pixels() -> None:
+    """A film has four dimensions, and its first one is not known to be that of colours."""
+    assert [each.tolist() for each in _units((), (2, 1, 2, 1))] == [[0], [1], [2], [3]]
+
+
 def test_a_deal_has_a_fingerprint_of_sixteen_digits_that_stays() -> None:
     """Records of runs have it, and a deal must be the same in later versions."""
     deal = deal_columns(of([0, 1] * 4, 6), "columns(by=block)", 2)
@@ -108,6 +113,11 @@ def test_a_row_for_each_party_is_enough_beside_shared_ones() -> None:
     assert [len(rows) for rows in cut.rows] == [5] * 4  # four rows are shared
     with pytest.raises(PartitionError, match="leaves 4 rows to 5 parties"):
         partition(of([0, 1] * 4), "iid + share(beta=1)", 5)
+
+
+def test_a_class_without_rows_shares_none() -> None:
+    cut = partition(of([0, 2] * 8), "iid + share(beta=1)", 2)
+    assert [len(rows) for rows in cut.rows] == [12, 12]
 
 
 def test_groups_of_any_size_are_not_called_groups_of_a_size() -> None:
