@@ -124,6 +124,23 @@ def test_validation_by_hand() -> None:
     assert result.tree_wins
 
 
+@pytest.mark.parametrize("is_alike", [True, False], ids=["one partition", "no common method"])
+def test_runs_that_cannot_test_what_they_recommend_leave_it_to_the_paper(is_alike: bool) -> None:
+    """Nine settings are enough for a tree, but there is nothing like others to test it on."""
+    places = [("fmnist" if number % 2 and not is_alike else "mnist", f"sgd(lr=0.{number})") for number in range(1, 10)]
+    names = {"mnist": ("fedavg", "scaffold"), "fmnist": ("fednova", "fedprox")}
+    runs = [
+        stored([0.8 if name in ("scaffold", "fednova") else 0.7], dataset=dataset, solver=solver, algorithm=name)
+        for dataset, solver in places
+        for name in names[dataset]
+    ]
+    assert len(settings(runs)) == 9
+    assert validated(settings(runs)) is None
+    advice = recommend("label", SKEWED, runs, "these runs")
+    assert (advice.basis, advice.algorithm.value, advice.settings) == (PAPER, "fedprox", 9)
+    assert advice.why_this_basis == "these runs have no settings that could test what the others recommend"
+
+
 def test_random_winners_give_no_tree() -> None:
     """Noise has no tree that holds for other datasets: in the mean over draws, a constant is at least as good."""
     gains = []

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 
 from silobench.analysis.bayes import Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import late_deviation
 from silobench.analysis.ranking import ranking, ranking_table
 from silobench.analysis.statistics import bytes_to, class_accuracy, party_accuracy, rounds_to, spread, stability
 from silobench.analysis.student import density, quantile, upper_tail
@@ -34,6 +35,13 @@ def run_of(accuracies: list[float | None], seed: int = 0, counts: Any = ((1, 1),
 def test_rounds_to_a_target_are_those_of_the_first_time() -> None:
     assert [rounds_to(CURVE, target) for target in (0.2, 0.65, 0.8, 0.81)] == [2, 4, 8, None]
     assert rounds_to([], 0.5) is None
+
+
+@pytest.mark.parametrize(("rounds", "every", "is_long"), [(20, 1, True), (20, 2, True), (14, 1, False), (20, 5, False)])
+def test_steadiness_needs_fifteen_rounds_and_ten_tests(rounds: int, every: int, is_long: bool) -> None:
+    """Claims look at the last ten tests: the rise of a curve with four tests is no unsteadiness."""
+    rising = [number / 100 if number % every == 0 else None for number in range(1, rounds + 1)]
+    assert (late_deviation(run_of(rising)) is not None) == is_long
 
 
 def test_bytes_to_a_target_count_the_rounds_between_tests_too() -> None:

@@ -142,7 +142,9 @@ def _from_paper(
     source: str,
 ) -> Recommendation:
     advice = figure7.published_method(regime, traits.participation, traits.gini)
-    if validation is None:
+    if validation is None and len(evidence) >= LEAST_SETTINGS:
+        why = f"{source} have no settings that could test what the others recommend"
+    elif validation is None:
         few = "setting" if len(evidence) == 1 else "settings"
         why = f"{source} have {len(evidence)} {few} with several methods, and a tree needs {LEAST_SETTINGS}"
     else:
