@@ -270,6 +270,25 @@ def test_one_method_for_all_is_taken_where_a_tree_is_no_better() -> None:
     assert isinstance(advice.tree, Leaf)
 
 
+def test_the_only_common_method_has_a_rival_to_compare_with() -> None:
+    """FedAvg is in all settings, each of the others in a third of them: the rival is one that ran under this skew."""
+    rivals = (("iid", "fednova"), (LABEL, "feddyn"), ("noise(sigma=0.1)", "fedprox"))
+    runs = [
+        stored([score], dataset=dataset, partition=partition, algorithm=name)
+        for dataset in ("mnist", "fmnist", "svhn")
+        for partition, rival in rivals
+        for name, score in (("fedavg", 0.8), (rival, 0.7))
+    ]
+    for regime, rival in (("label", "feddyn"), ("feature", "fedprox"), ("quantity", "fednova")):
+        advice = recommend(regime, SKEWED, runs, "these runs")  # type: ignore[arg-type]
+        assert (advice.basis, advice.algorithm.value, advice.alternative) == (STORED, "fedavg", rival)
+        if regime != "quantity":  # which no run has
+            assert f"(3), fedavg loses 0.00 points and is best, or within a point of the best, in 3 of 3; {rival}" in (
+                advice.confidence
+            )
+        assert next_experiment(stand_in("label", 5), advice, 1.0)["algorithm"] == ["fedavg", rival]
+
+
 @pytest.mark.parametrize("runs", [[], list(hidden_skew(["mnist", "fmnist", "svhn"]))], ids=["no runs", "better"])
 def test_figure_7_decides_elsewhere_and_the_reason_is_stated(runs: list[StoredRun]) -> None:
     advice = recommend("label", SKEWED, runs, "these runs")

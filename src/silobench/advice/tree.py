@@ -176,7 +176,7 @@ def _like(table: Table, traits: Traits, is_divided: bool) -> NDArray[np.bool_]:
 
 
 def runner_up(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> str:
-    """Return the method that loses least beside another one; empty if there is none."""
+    """Return the method that loses least beside another one; empty if no other is in half of the settings."""
     table = table_of(settings, methods_of(settings))
     regrets = _predicted(table, traits, is_divided)
     others = [name for name in table.methods if name != method]
