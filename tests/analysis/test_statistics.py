@@ -1,6 +1,7 @@
 """Numbers of a run, the two Bayesian tests and the ranking, each against a computation of another kind."""
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,17 @@ def test_steadiness_needs_fifteen_rounds_and_ten_tests(rounds: int, every: int, 
     """Claims look at the last ten tests: the rise of a curve with four tests is no unsteadiness."""
     rising = [number / 100 if number % every == 0 else None for number in range(1, rounds + 1)]
     assert (late_deviation(run_of(rising)) is not None) == is_long
+
+
+def test_many_settings_need_little_memory() -> None:
+    """All pairs of 300 settings in 200 draws are 18 million numbers: they are never in memory together."""
+    tracemalloc.start()
+    try:
+        signed_rank([0.02, -0.005, 0.03] * 100, rope=0.01, draws=400)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * 200 * 301**2
 
 
 def test_bytes_to_a_target_count_the_rounds_between_tests_too() -> None:
