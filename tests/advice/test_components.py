@@ -254,6 +254,16 @@ def test_sizes_with_noise_are_compared_with_noise() -> None:
     assert size_test(_of_labels(np.maximum(counts, 0)), has_label_skew=False).p < 1e-4
 
 
+@pytest.mark.filterwarnings("error")
+def test_noise_that_may_leave_all_parties_empty_hides_sizes() -> None:
+    """Two parties of some thousand rows at an epsilon of 0.001: the noise of both sums may be below zero."""
+    sizes = components(_of_labels(np.array([[900] * 10, [0] * 10]), scale=4000.0))[2]
+    assert 0 < sizes.p <= 1
+    assert not sizes.is_present
+    assert sizes.is_blind
+    assert "nan" not in sizes.statistic
+
+
 def test_thresholds_are_what_the_page_says() -> None:
     from pathlib import Path
 

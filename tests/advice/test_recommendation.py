@@ -124,6 +124,23 @@ def test_validation_by_hand() -> None:
     assert result.tree_wins
 
 
+@pytest.mark.parametrize("is_alike", [True, False], ids=["one partition", "no common method"])
+def test_runs_that_cannot_test_what_they_recommend_leave_it_to_the_paper(is_alike: bool) -> None:
+    """Nine settings are enough for a tree, but there is nothing like others to test it on."""
+    places = [("fmnist" if number % 2 and not is_alike else "mnist", f"sgd(lr=0.{number})") for number in range(1, 10)]
+    names = {"mnist": ("fedavg", "scaffold"), "fmnist": ("fednova", "fedprox")}
+    runs = [
+        stored([0.8 if name in ("scaffold", "fednova") else 0.7], dataset=dataset, solver=solver, algorithm=name)
+        for dataset, solver in places
+        for name in names[dataset]
+    ]
+    assert len(settings(runs)) == 9
+    assert validated(settings(runs)) is None
+    advice = recommend("label", SKEWED, runs, "these runs")
+    assert (advice.basis, advice.algorithm.value, advice.settings) == (PAPER, "fedprox", 9)
+    assert advice.why_this_basis == "these runs have no settings that could test what the others recommend"
+
+
 def test_random_winners_give_no_tree() -> None:
     """Noise has no tree that holds for other datasets: in the mean over draws, a constant is at least as good."""
     gains = []
@@ -251,6 +268,25 @@ def test_one_method_for_all_is_taken_where_a_tree_is_no_better() -> None:
     assert advice.algorithm.value == "scaffold"
     assert "does not beat one method for all" in advice.why_this_basis
     assert isinstance(advice.tree, Leaf)
+
+
+def test_the_only_common_method_has_a_rival_to_compare_with() -> None:
+    """FedAvg is in all settings, each of the others in a third of them: the rival is one that ran under this skew."""
+    rivals = (("iid", "fednova"), (LABEL, "feddyn"), ("noise(sigma=0.1)", "fedprox"))
+    runs = [
+        stored([score], dataset=dataset, partition=partition, algorithm=name)
+        for dataset in ("mnist", "fmnist", "svhn")
+        for partition, rival in rivals
+        for name, score in (("fedavg", 0.8), (rival, 0.7))
+    ]
+    for regime, rival in (("label", "feddyn"), ("feature", "fedprox"), ("quantity", "fednova")):
+        advice = recommend(regime, SKEWED, runs, "these runs")  # type: ignore[arg-type]
+        assert (advice.basis, advice.algorithm.value, advice.alternative) == (STORED, "fedavg", rival)
+        if regime != "quantity":  # which no run has
+            assert f"(3), fedavg loses 0.00 points and is best, or within a point of the best, in 3 of 3; {rival}" in (
+                advice.confidence
+            )
+        assert next_experiment(stand_in("label", 5), advice, 1.0)["algorithm"] == ["fedavg", rival]
 
 
 @pytest.mark.parametrize("runs", [[], list(hidden_skew(["mnist", "fmnist", "svhn"]))], ids=["no runs", "better"])

@@ -19,8 +19,9 @@ from silobench.analysis.details import details, details_table
 from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
 from silobench.analysis.measured import measure_table
+from silobench.analysis.profile import profile_table
 from silobench.analysis.ranking import ranking
-from silobench.analysis.tables import cost_table, score_table
+from silobench.analysis.tables import Table, cost_table, entries, score_table
 from silobench.loop.exchanges import exchange
 from silobench.papers import FINDINGS
 from silobench.report.drawing import caption
@@ -110,6 +111,18 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
     assert latex[1] == r"\begin{tabular}{llllll}"
     assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9; Flower 99.0)}" in latex[5]
     assert latex[-2:] == [r"\end{tabular}", "% " + score_table(grid).note]
+
+
+def test_latex_has_the_marks_of_tables_in_any_font() -> None:
+    """In text, < | > are printed as other marks, and LaTeX stops at characters that it has no letter for."""
+    texts = ["clip | noise", "< 1e-6", ">60", "≥ 0.2", "∞", "a → b", "0.5 ≈", "R²"]
+    row = export.latex(Table("", ["text"] * 8, [entries(*texts)])).splitlines()[-3]
+    assert row == r"clip $|$ noise & $<$ 1e-6 & $>$60 & $\geq$ 0.2 & $\infty$ & a $\to$ b & 0.5 $\approx$ & R$^2$ \\"
+
+
+def test_a_record_without_seconds_has_no_shares() -> None:
+    (row,) = profile_table(cells([stored([0.8], every={"seconds": {}})])).rows
+    assert {entry.text for entry in row[-9:]} == {"-"}
 
 
 def test_fedprox_is_one_rival_in_ranks(grid: list[CellResult]) -> None:

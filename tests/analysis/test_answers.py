@@ -151,6 +151,13 @@ def test_seeds_that_are_not_shared_are_no_pairs() -> None:
     assert kinds(trials(FAR, algorithm="scaffold"), other) == ["one trial"]
 
 
+def test_a_lead_is_that_on_the_seeds_that_both_have() -> None:
+    """The mean of the first is better by its further seeds only: on shared ones it is ten points worse."""
+    text = texts(answer(cells(trials([0.70, 0.71, 0.99, 0.99, 0.99], algorithm="scaffold"), trials([0.80, 0.81]))))
+    assert "scaffold and fedavg tie on iid" in text
+    assert "The lead of scaffold is -10.0 percentage points (95% interval -" in text
+
+
 def test_nothing_beats_the_constant_answer() -> None:
     """AUC of a constant answer is 0.5."""
     weak = [binary([0.5, 0.5 + 0.001 * seed], seed, algorithm="scaffold") for seed in range(3)]

@@ -43,6 +43,11 @@ def test_parties_without_a_server_are_not_protected_from_one() -> None:
         assert row["from"] == "other parties, readers of the model"
 
 
+def test_a_trial_without_protection_is_not_hidden_by_another() -> None:
+    (cell,) = cells([private([1.0, 2.0]), private([None, 1.5], 1)])
+    assert epsilon_curve(cell, "example") == [(2, 2.0)]
+
+
 def test_a_tiny_epsilon_is_not_shown_as_perfect_privacy() -> None:
     shown = [texts(privacy_table(cells([private([epsilon])])))[0]["epsilon"] for epsilon in (1e-6, 0.0)]
     assert shown == ["1e-06", "< 1e-6"]

@@ -1,6 +1,7 @@
 """Numbers of a run, the two Bayesian tests and the ranking, each against a computation of another kind."""
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy import integrate, stats
 
 from silobench.analysis.bayes import Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
-from silobench.analysis.ranking import ranking, ranking_table
+from silobench.analysis.groups import late_deviation
+from silobench.analysis.ranking import interval_of, intervals_of, ranking, ranking_table
 from silobench.analysis.statistics import bytes_to, class_accuracy, party_accuracy, rounds_to, spread, stability
 from silobench.analysis.student import density, quantile, upper_tail
 from silobench.errors import ConfigError
@@ -34,6 +36,37 @@ def run_of(accuracies: list[float | None], seed: int = 0, counts: Any = ((1, 1),
 def test_rounds_to_a_target_are_those_of_the_first_time() -> None:
     assert [rounds_to(CURVE, target) for target in (0.2, 0.65, 0.8, 0.81)] == [2, 4, 8, None]
     assert rounds_to([], 0.5) is None
+
+
+@pytest.mark.parametrize(("rounds", "every", "is_long"), [(20, 1, True), (20, 2, True), (14, 1, False), (20, 5, False)])
+def test_steadiness_needs_fifteen_rounds_and_ten_tests(rounds: int, every: int, is_long: bool) -> None:
+    """Claims look at the last ten tests: the rise of a curve with four tests is no unsteadiness."""
+    rising = [number / 100 if number % every == 0 else None for number in range(1, rounds + 1)]
+    assert (late_deviation(run_of(rising)) is not None) == is_long
+
+
+def test_many_settings_need_little_memory() -> None:
+    """All pairs of 300 settings in 200 draws are 18 million numbers: they are never in memory together."""
+    tracemalloc.start()
+    try:
+        signed_rank([0.02, -0.005, 0.03] * 100, rope=0.01, draws=400)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * 200 * 301**2
+
+
+def test_many_pairs_of_methods_need_little_memory_and_have_the_same_resamples() -> None:
+    """The means of 1,500 pairs in 10,000 resamples are 120 MB: they are never in memory together."""
+    pair = [1.0, 2.0, 2.0, 3.0, 1.0, 2.5]
+    tracemalloc.start()
+    try:
+        intervals = intervals_of([pair] * 1500)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert set(intervals) == {interval_of(pair)}
+    assert most < 8 * 10_000 * 1500
 
 
 def test_bytes_to_a_target_count_the_rounds_between_tests_too() -> None:

@@ -325,6 +325,7 @@ def test_channels_of_zeros_are_left_out() -> None:
     assert channels(runs[0]) == [0.06, 0.6]
     (row,) = texts(norms_table(cells(runs)))
     assert (row["means"], row["variances"]) == ("6 to 60", "50 to 50")
+    assert row["middle channel"].startswith("33.0")  # halfway between the middle two, as in the claim
     assert norms_table(cells(runs)).rows[0][-3].paper == "paper 1 to 5"
 
 

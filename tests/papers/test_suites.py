@@ -96,6 +96,31 @@ def test_the_papers_numbers_stand_beside_the_papers_setting_alone() -> None:
     assert number(10, algorithm="fedprox(mu=0.5)") is None
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"exchange": "gossip(degree=2)"}, {"aggregate": "median"}, {"pace": "buffered"}, {"availability": "random"},
+        {"split": "10:1:1"}, {"objective": "hinge"}, {"adversary": "sign-flip"}, {"transforms": "top-k"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_training_that_no_paper_has_has_no_number(other: dict[str, str]) -> None:
+    """A ring of parties, a median or other test rows are not what a paper's number is about."""
+    plain = {"participation": 1.0, "transforms": "", "server": "step"}
+    bench = {"dataset": "mnist", "partition": "iid", "algorithm": "fedavg", "model": "cnn", "solver": "sgd", **plain}
+    zhao = {**bench, "model": "mcmahan-mnist", "solver": "sgd(momentum=0.0, weight_decay=0.0, epochs=1, batch=100)"}
+    minibatch = {
+        **plain, "dataset": "cifar-10", "partition": "iid", "algorithm": "bsp", "model": "lenet",
+        "solver": "sgd(momentum=0.9, batch=20)",
+    }  # fmt: skip
+    for label, parties in ((bench, 10), (zhao, 10), (minibatch, 5)):
+        assert published_accuracy(Label(label), parties)
+        assert published_accuracy(Label({**label, **other}), parties) is None
+    assert published_cost(Label(bench), 10)
+    assert published_cost(Label({**bench, **other}), 10) is None
+    assert published_accuracy(Label({**bench, "objective": "cross-entropy"}), 10)  # what "auto" is here
+
+
 def test_rcv1_has_a_learning_rate_of_its_own() -> None:
     plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "mlp", "partition": "iid"}
     for solver, there in (("sgd(lr=0.1, epochs=2)", True), ("sgd(lr=0.1)", True), ("sgd(lr=0.2)", False)):

@@ -169,7 +169,12 @@ def size_test(profiles: Profiles, has_label_skew: bool, seed: int = 0) -> Null:
         rows = multinomial_draws(rng, profiles.sizes.sum(keepdims=True), equal, times)[:, 0]
         noise = noise_draws(rng, profiles.label_scales, (profiles.labels.shape[1],), times).sum(-1)
         sizes = np.maximum(rows + noise, 0)
-    return Null(gini(profiles.sizes), np.array([gini(each) for each in sizes]))
+    return Null(_gini(profiles.sizes), np.array([_gini(each) for each in sizes]))
+
+
+def _gini(sizes: Array) -> float:
+    """Return the Gini coefficient; 0 for parties that are all empty, as noise may leave them."""
+    return gini(sizes) if sizes.any() else 0.0
 
 
 def _permuted(rng: np.random.Generator, counts: Array, draws: int) -> Array:

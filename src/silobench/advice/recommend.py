@@ -1,5 +1,6 @@
 """The recommendation: a value for each choice, why, where that comes from, and how sure it is."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -94,7 +95,8 @@ def _from_runs(
     leaf = recommended(evidence, traits, is_divided)
     method = preferred(evidence, regime, leaf.method)
     share = agreement(evidence, regime, traits, method, is_divided)
-    rival = runner_up(evidence, traits, method, is_divided) if method == leaf.method else leaf.method
+    nearest = runner_up(evidence, traits, method, is_divided) if method == leaf.method else leaf.method
+    rival = nearest or _commonest_rival(evidence, regime, method)
     same = f"{share:.0%} of resampled collections of {unit(evidence)} give the same algorithm"
     verdict = "" if is_divided else "a tree does not beat one method for all, so the best single method is taken: "
     form = "decision tree" if is_divided else "best method"
@@ -112,6 +114,13 @@ def _from_runs(
         validation=validation,
         settings=len(evidence),
     )
+
+
+def _commonest_rival(evidence: Sequence[Setting], regime: Regime, method: str) -> str:
+    """Return what was run beside a method most often: under a skew, or anywhere if the method was not run there."""
+    beside = [setting for setting in evidence if method in setting.regrets]
+    names = (name for setting in of_regime(beside, regime) or beside for name in setting.regrets if name != method)
+    return Counter(names).most_common(1)[0][0]
 
 
 def _reason(evidence: Sequence[Setting], regime: Regime, leaf: Leaf, is_divided: bool) -> str:
@@ -142,7 +151,9 @@ def _from_paper(
     source: str,
 ) -> Recommendation:
     advice = figure7.published_method(regime, traits.participation, traits.gini)
-    if validation is None:
+    if validation is None and len(evidence) >= LEAST_SETTINGS:
+        why = f"{source} have no settings that could test what the others recommend"
+    elif validation is None:
         few = "setting" if len(evidence) == 1 else "settings"
         why = f"{source} have {len(evidence)} {few} with several methods, and a tree needs {LEAST_SETTINGS}"
     else:

@@ -176,7 +176,7 @@ def _like(table: Table, traits: Traits, is_divided: bool) -> NDArray[np.bool_]:
 
 
 def runner_up(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> str:
-    """Return the method that loses least beside another one; empty if there is none."""
+    """Return the method that loses least beside another one; empty if no other is in half of the settings."""
     table = table_of(settings, methods_of(settings))
     regrets = _predicted(table, traits, is_divided)
     others = [name for name in table.methods if name != method]
@@ -204,10 +204,11 @@ def agreement(
 # --- validation ---------------------------------------------------------------------------------------
 
 
-def validated(settings: Sequence[Setting]) -> Validation:
-    """Return the regret of three ways to recommend in settings that they have not seen.
+def validated(settings: Sequence[Setting]) -> Validation | None:
+    """Return the regret of three ways to recommend in settings that they have not seen; None if none can be left out.
 
-    Whole datasets are left out, if there are three or more; else single settings.
+    Whole datasets are left out, if there are three or more; else all settings with one dataset and partition. None can
+    be left out where all have the same, or where the others ran none of their methods.
     """
     regrets: list[tuple[float, float, float]] = []
     folds = [(rest, held_out) for rest, held_out in _folds(settings) if len(rest) >= LEAST_LEAF]
@@ -225,6 +226,8 @@ def validated(settings: Sequence[Setting]) -> Validation:
                     _published_regret(setting, rule),
                 )
             )
+    if not regrets:
+        return None
     tree, constant_mean, figure = (float(np.mean(column)) for column in zip(*regrets, strict=True))
     return Validation(unit(settings), len(folds), tree, constant_mean, figure)
 
@@ -235,7 +238,7 @@ def unit(settings: Sequence[Setting]) -> str:
 
 
 def _folds(settings: Sequence[Setting]) -> list[tuple[list[Setting], list[Setting]]]:
-    """Return each dataset, or each setting, after all others."""
+    """Return the settings of each dataset, or of each dataset and partition, after all others."""
     keys = [setting.dataset if unit(settings) == "datasets" else setting.name for setting in settings]
     pairs = list(zip(keys, settings, strict=True))
     return [

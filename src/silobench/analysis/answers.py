@@ -44,8 +44,11 @@ class Lead:
 
     @property
     def size(self) -> float:
-        """By how much the leader is better, as it is shown."""
-        return abs(self.question.factor * self.pairs.mean)
+        """By how much the leader is better over the seeds that both have, as it is shown.
+
+        It is negative if the leader's mean is better only because of further seeds.
+        """
+        return self.question.factor * self.question.score.gain(self.pairs.mean, 0.0)
 
     @property
     def text(self) -> str:

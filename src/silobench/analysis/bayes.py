@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 DECIDED = 0.95  # a verdict is given in words above this probability
 PRIOR_STRENGTH = 0.5  # weight of the imagined setting without a difference in the signed-rank test
 DRAWS = 20_000  # a probability is then off by 0.004 at most, by one standard deviation
-_AT_ONCE = 500
+_AT_ONCE = 500  # draws
+_PAIRS_AT_ONCE = 2_000_000  # of settings, in all draws at once: each array of them then takes 16 MB
 
 
 class Odds(NamedTuple):
@@ -122,7 +123,8 @@ def signed_rank(
     noise = np.stack([np.zeros(half), *(z.scale * rng.standard_t(z.dof, half) for z in known)], axis=1)
     means = np.array([0.0, *(z.mean for z in known)])
     wins = np.zeros(3)
-    for part in np.array_split(np.arange(half), 1 + half // _AT_ONCE):
+    at_once = max(1, min(_AT_ONCE, _PAIRS_AT_ONCE // len(means) ** 2))
+    for part in np.array_split(np.arange(half), 1 + half // at_once):
         for sign in (1, -1):  # each draw with its mirror image: swapping A and B then swaps the odds to the last digit
             wins += _wins(means + sign * noise[part], weights[part], rope)
     up, equal, down = (wins / wins.sum()).tolist()

@@ -7,7 +7,7 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult, finite
 from silobench.analysis.confusion import calibration, confusion
-from silobench.analysis.groups import SETTLED, by_metric
+from silobench.analysis.groups import LAST_TESTS, SETTLED, by_metric, is_settled
 from silobench.analysis.parties import own_test_summary, worst_party_text
 from silobench.analysis.statistics import bytes_to, class_accuracy, party_accuracy, rounds_to, spread, stability
 from silobench.analysis.tables import Table, entries, shown, varying
@@ -17,7 +17,6 @@ from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
 
 _PARTIES = ("parties", "worst party")  # the last columns
-_LAST = 10  # tests over which steadiness is measured
 
 
 def checked_target(target: float | None, runs: Sequence[StoredRun]) -> None:
@@ -51,7 +50,7 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     if not has_parties:  # nobody has test rows of its own, as where parties hold columns
         rows = [row[: -len(_PARTIES)] for row in rows]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]
-    steady = f"std of last {_LAST} tests"
+    steady = f"std of last {LAST_TESTS} tests"
     classes = ["worst class"] if metric.name == ACCURACY.name else []
     calibrated = ["calibration error"] if is_calibrated else []
     steadiness = [steady] if has_settled else []
@@ -64,7 +63,7 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
         *calibrated,
         *(_PARTIES if has_parties else ()),
     ]
-    short = f"; {steady}: - for runs of fewer than {SETTLED} rounds or {_LAST} tests, which have not settled"
+    short = f"; {steady}: - for runs of fewer than {SETTLED} rounds or {LAST_TESTS} tests, which have not settled"
     note = f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}{short if has_settled else ''}"
     expected = ", or (expected) of the class accuracies by each party's own labels" if classes else ""
     parties = (
@@ -88,7 +87,7 @@ def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "last": _facts(curve[-1][1] for curve in curves),
         "best": _facts(metric.best(score for _, score in curve) for curve in curves),
-        "stability": _facts(known for curve in curves if (known := stability(curve, _LAST)) is not None)
+        "stability": _facts(known for curve in curves if (known := stability(curve, LAST_TESTS)) is not None)
         if _is_settled(cell)
         else None,  # in a short run it would be the rise of the curve
         "class_accuracy": [_mean(column) for column in zip(*classes, strict=False)] if classes else None,
@@ -173,7 +172,7 @@ def _worst_names(cell: CellResult) -> str:
 
 def _is_settled(cell: CellResult) -> bool:
     """Whether all trials are long enough for a deviation over their last tests."""
-    return all(len(run.rounds) >= SETTLED and len(run.totals.tested) >= _LAST for run in cell.runs)
+    return all(map(is_settled, cell.runs))
 
 
 def _of_parties(parties: dict[str, Any], metric: Metric) -> str:

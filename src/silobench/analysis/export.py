@@ -15,8 +15,9 @@ from silobench.tasks.metrics import ACCURACY, Metric
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"$\dagger$",
-}  # fmt: skip
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"$\dagger$", "<": "$<$", ">": "$>$",
+    "|": "$|$", "≥": r"$\geq$", "≈": r"$\approx$", "∞": r"$\infty$", "→": r"$\to$", "²": "$^2$",
+}  # < > | are other characters in LaTeX's default fonts  # fmt: skip
 
 
 def markdown(table: Table) -> str:

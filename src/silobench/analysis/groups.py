@@ -12,7 +12,7 @@ from silobench.runs.stored import StoredRun
 Cells: TypeAlias = Sequence[CellResult]
 Family: TypeAlias = dict[Any, CellResult]
 Item = TypeVar("Item")
-SETTLED = 15  # rounds
+SETTLED, LAST_TESTS = 15, 10  # rounds that a run needs to settle, and its last tests, which tell how steady it is
 _MEASURABLE = 1.0  # seconds
 _SHOWN = ("dataset", "partition", "model", "algorithm", "solver", "rounds", "start")
 
@@ -122,7 +122,12 @@ def last_accuracy(run: StoredRun) -> float:
 
 def late_deviation(run: StoredRun) -> float | None:
     """Return how much the score still moves over the last 10 tests; None for a run too short to have settled."""
-    return stability(run.curve()) if len(run.rounds) >= SETTLED else None
+    return stability(run.curve(), LAST_TESTS) if is_settled(run) else None
+
+
+def is_settled(run: StoredRun) -> bool:
+    """Whether a run is long enough for a deviation over its last tests, which else would be the rise of the curve."""
+    return len(run.rounds) >= SETTLED and len(run.totals.tested) >= LAST_TESTS
 
 
 def training_seconds(run: StoredRun) -> float | None:

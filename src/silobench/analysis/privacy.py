@@ -81,13 +81,17 @@ def epsilon_of(run: StoredRun) -> float | None:
 
 
 def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
-    """Return the largest epsilon over trials, by round; empty where the cell does not protect these units."""
+    """Return the largest epsilon over trials, by round, without rounds in which some trial protects nobody.
+
+    It is empty where the cell does not protect these units.
+    """
     by_round: dict[int, list[float]] = {}
     for run in cell.runs:
         for row in run.rounds if run.totals.has_privacy else ():
-            if (one := spent(row, unit)) and math.isfinite(one.epsilon):
+            if one := spent(row, unit):
                 by_round.setdefault(row.round, []).append(one.epsilon)
-    return [(number, max(values)) for number, values in sorted(by_round.items())]
+    largest = {number: max(values) for number, values in sorted(by_round.items())}
+    return [(number, value) for number, value in largest.items() if math.isfinite(value)]
 
 
 def is_hidden(cell: CellResult) -> bool:

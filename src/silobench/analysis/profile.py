@@ -22,7 +22,7 @@ def profile_table(cells: Sequence[CellResult]) -> Table:
     for cell in cells:
         spent = {phase: sum(_seconds(run, phase) for run in cell.runs) / len(cell.runs) for phase in PHASES}
         total = sum(spent.values())
-        shares = [f"{100 * spent[phase] / total:.1f}" for phase in PHASES]
+        shares = [f"{100 * spent[phase] / total:.1f}" if total else "-" for phase in PHASES]
         rows.append(entries(*(shown(cell, name, cells) for name in names), _engines(cell), duration(total), *shares))
     columns = [*names, "engine", "time", *(f"{phase} %" for phase in PHASES)]
     return Table("Where the time went (by the clock, mean over trials)", columns, rows, _NOTE)

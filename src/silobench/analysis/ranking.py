@@ -21,6 +21,7 @@ from silobench.tasks.metrics import ACCURACY, Metric
 
 _RESAMPLES = 10_000
 _AT_ONCE = 1_000_000  # numbers that are resampled at once
+_SEQUENCES_AT_ONCE = 250  # with all their means, these take 20 MB
 
 
 @dataclass(frozen=True)
@@ -148,14 +149,18 @@ def interval_of(ranks: Sequence[float]) -> tuple[float, float] | None:
 
 def intervals_of(every: Sequence[Sequence[float]]) -> list[tuple[float, float] | None]:
     """Return the interval of each of several sequences of ranks in the same settings, by the same resamples."""
-    count = len(every[0]) if every else 0
-    if count < 2:
+    if not every or len(every[0]) < 2:
         return [None for _ in every]
+    starts = range(0, len(every), _SEQUENCES_AT_ONCE)
+    return [interval for start in starts for interval in _intervals(every[start : start + _SEQUENCES_AT_ONCE])]
+
+
+def _intervals(every: Sequence[Sequence[float]]) -> list[tuple[float, float] | None]:
     import numpy as np
 
     from silobench.rng import stream
 
-    ranks, rng = np.array(every), stream(0, "ranking")
+    ranks, rng, count = np.array(every), stream(0, "ranking"), len(every[0])
     parts = np.array_split(np.arange(_RESAMPLES), math.ceil(_RESAMPLES * count / _AT_ONCE))  # of resamples
     picked = (rng.integers(count, size=(len(part), count)) for part in parts)
     means = np.concatenate([[one[places].mean(1) for one in ranks] for places in picked], axis=1)

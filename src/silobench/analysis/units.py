@@ -7,12 +7,12 @@ import re
 def size(count: float) -> str:
     """Return bytes with a unit.
 
-    >>> size(0), size(1_500_000)
-    ('0', '1.5 MB')
+    >>> size(0), size(1_500_000), size(999_999), size(2.5e15)
+    ('0', '1.5 MB', '1 MB', '2500 TB')
     """
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.3g} {unit}" if count else "0"
+        if count < 999.5 or unit == "TB":
+            return f"{short(count)} {unit}" if count else "0"
         count /= 1000
     raise AssertionError
 

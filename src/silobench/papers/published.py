@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from silobench.analysis.specs import starts_at_random
-from silobench.runs.label import Label
+from silobench.runs.label import LATER, Label
 
 Rows: TypeAlias = list[dict[str, str]]
 # Choices under which papers train: any other choice has no published number.
@@ -20,7 +20,9 @@ _USUAL = {
     "selection": "uniform",
     "broadcast": "",
     "adversary": "none",
+    **{key: LATER[key] for key in ("exchange", "aggregate", "availability", "pace", "split")},
 }
+_OBJECTIVES = (LATER["objective"], "cross-entropy")  # the first means the second where there are classes
 
 
 def read_suite(file: Path) -> dict[str, Any]:
@@ -53,11 +55,12 @@ def is_usual(label: Label, any_start: bool = False) -> bool:
     """Whether a run has the choices under which papers train, and starts from random weights (unless `any_start`).
 
     These are the choices of `_USUAL`: no transforms, no controller, no held-out rows, no server optimizer, buffers that
-    are averaged, cohorts drawn uniformly, a model that is broadcast whole, and honest parties. Data, network, solver,
-    algorithm, parties and participation are not checked: they differ between papers.
+    are averaged, cohorts drawn uniformly, a model that is broadcast whole, honest parties that all answer, a server
+    that waits for them and takes their mean, and the data's own test rows; and cross-entropy as the loss.
+    Data, network, solver, algorithm, parties and participation are not checked: they differ between papers.
     """
     usual = all(label.get(key, value) == value for key, value in _USUAL.items())
-    return usual and (any_start or starts_at_random(label))
+    return usual and label.text("objective") in _OBJECTIVES and (any_start or starts_at_random(label))
 
 
 def participation(label: Label, parties: int) -> float:

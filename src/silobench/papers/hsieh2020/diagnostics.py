@@ -5,7 +5,7 @@ and on others, and how much minibatches differ between parties.
 """
 
 from collections.abc import Callable, Mapping
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, TypeAlias
 
 from silobench.analysis.cells import CellResult
@@ -188,7 +188,7 @@ def _range(trials: list[list[float]]) -> str:
 
 
 def _middle(trials: list[list[float]]) -> str:
-    return _percent(spread(sorted(values)[len(values) // 2] for values in trials if values))
+    return _percent(spread(median(values) for values in trials if values))
 
 
 def causes_json(cells: Cells) -> list[dict[str, Any]]:

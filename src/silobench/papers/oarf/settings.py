@@ -9,14 +9,13 @@ from silobench.analysis.groups import Cells
 from silobench.analysis.specs import arguments
 from silobench.loop.network import NETWORKS
 from silobench.papers.published import is_usual, participation
-from silobench.runs.label import LATER, Label
+from silobench.runs.label import Label
 from silobench.spec import Spec
 
 NAME = "OARF"
 OBJECT, SENTIMENT = "object", "sentiment"
 SOLO, COMBINED, FEDERATED = "solo", "combined", "fedavg"
 SAMPLED = ("fedavg", "fednova", "fedprox")  # the algorithms of Table 6
-_USUAL = ("exchange", "aggregate", "availability", "pace")  # keys that stay at their defaults
 PAPERS_NETWORKS = {OBJECT: "resnet(depth=18, norm=batch-stats)", SENTIMENT: "lstm(hidden=200, layers=2)"}
 _SHORT = {OBJECT: "resnet(norm=batch-stats)", SENTIMENT: "lstm(hidden=200)"}  # the same, as labels have them
 _SOLVERS = {OBJECT: ("sgd", "keep_momentum"), SENTIMENT: ("adam", "keep_moments")}
@@ -58,7 +57,7 @@ def _is_papers_training(label: Label, task: str) -> bool:
     solver, (name, lasting) = arguments(label.solver), _SOLVERS[task]
     stated = (label.solver.name, solver.get("weight_decay"), solver.get("epochs"), solver.get(lasting), label.split)
     has_defaults = solver.keys() <= {"lr", "momentum", "weight_decay", "epochs", "batch", lasting}
-    usual = all(label.text(key) == LATER[key] for key in _USUAL) and is_usual(label.replace(transforms=""))
+    usual = is_usual(label.replace(transforms="", split="given"))
     momentum = solver.get("momentum", 0.9)
     has_plateau = _schedule(label).name == "plateau"
     return stated == (name, 0.0005, 1, True, "10:1:1") and momentum == 0.9 and has_defaults and has_plateau and usual
