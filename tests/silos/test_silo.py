@@ -332,6 +332,13 @@ def test_a_damaged_ledger_does_not_count_as_unspent(tmp_path: Path, change: str)
         spent_before(drawer)
 
 
+def test_an_emptied_count_of_rounds_does_not_count_as_none(tmp_path: Path) -> None:
+    drawer = Drawer.open(tmp_path / "state")
+    (drawer.path / "rounds-trained").write_bytes(b"")
+    with pytest.raises(RecordError, match="rounds-trained is damaged or missing: put it back"):
+        spent_before(drawer)
+
+
 def test_files_of_an_earlier_version_have_no_seal(tmp_path: Path) -> None:
     drawer = Drawer.open(tmp_path / "state")
     (drawer.path / "rounds-trained").write_bytes(b"4")
