@@ -275,6 +275,28 @@ def test_the_noise_of_samples_of_a_fixed_size_is_the_least_by_eleven_orders(targ
     assert spent <= target < more
 
 
+@pytest.mark.parametrize("target", [0.02, 0.1, 0.11, 0.15, 0.2])
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_the_noise_of_samples_of_a_fixed_size_is_never_useless(target: float, rate: float) -> None:
+    """Orders up to 64 alone ask for a noise of 109,550 for an epsilon of 0.1 at the rate 0.05, and more for others."""
+    noise, unsampled = noise_for(target, 1e-5, rate, 30, "fixed"), noise_for(target, 1e-5, 1.0, 30)
+    assert noise <= 2 * unsampled
+    assert epsilon([(row(noise, rate, "fixed"), 30)], 1e-5) <= target
+
+
+def test_samples_of_a_fixed_size_have_noise_where_no_order_up_to_64_has_any() -> None:
+    assert noise_for(0.07, 1e-8, 0.01, 30, "fixed") == noise_for(0.07, 1e-8, 1.0, 30)
+    with pytest.raises(ConfigError, match="no noise is enough"):
+        noise_for(1e-9, 1e-12, 0.5, 10**9, "fixed")
+
+
+def test_the_noise_of_samples_of_a_fixed_size_stays_where_it_was_of_use() -> None:
+    """A run that is solved anew has the same noise: 1.4 times that without sampling is not yet useless."""
+    few, unsampled = noise_for(0.12, 1e-5, 1.0, 30, "fixed"), noise_for(0.12, 1e-5, 1.0, 30)
+    assert 1.4 < few / unsampled < 1.42
+    assert 1.01 < noise_for(2.0, 1e-5, 0.6, 30, "fixed") / noise_for(2.0, 1e-5, 1.0, 30) < 1.02
+
+
 def test_the_noise_has_four_digits() -> None:
     noise = noise_for(2.0, 1e-5, 1.0, 30)
     assert epsilon([(row(noise), 30)], 1e-5) <= 2 < epsilon([(row(noise / 1.0001), 30)], 1e-5)

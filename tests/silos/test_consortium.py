@@ -154,6 +154,14 @@ def test_a_silo_opens_only_what_its_people_accepted(whole, tmp_path: Path) -> No
         file.write_text(text)
 
 
+@pytest.mark.parametrize("stated", ["accepted = 'f00'", 'accepted=""', '  accepted = ""  # not yet', ""])
+def test_an_acceptance_may_be_written_in_any_form_of_toml(tmp_path: Path, stated: str) -> None:
+    file = tmp_path / "silo.toml"
+    file.write_text(f'name = "a"\ndata = "a.csv"\nconsortium = "c"\nkey = "key"\n{stated}\n\n[limits]\nmax_runs = 2\n')
+    accept(file, "ab12")
+    assert (SiloFile.read(file).accepted, SiloFile.read(file).limits.max_runs) == ("ab12", 2)
+
+
 def test_a_silo_needs_its_own_key_and_name(whole) -> None:
     file = whole.silo_file("north")
     text = file.read_text()

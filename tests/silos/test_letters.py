@@ -66,16 +66,27 @@ def with_header(**changes: object) -> bytes:
         ({"arrays": [["x", "<f4", [-2]]]}, "type or shape"),
         ({"arrays": [["x", "<f4", [2**40, 2**40]]]}, "fewer bytes"),
         ({"arrays": [["x", "<f4", [True, True]]]}, "type or shape"),
+        ({"arrays": [["x", "<f4", [2]], ["y", "<f4", [0, 2**70]]]}, "shape that no array can have"),
+        ({"arrays": [["x", "<f4", [2]], ["y", "<f4", [0, 2**40, 2**40]]]}, "shape that no array can have"),
         ({"round": -1}, "counted from 0"),
         ({"round": True}, "another type than int"),
         ({"kind": 3}, "another type than str"),
         ({"more": 3}, "other fields"),
         ({"facts": {"a": float("nan")}}, "not JSON"),
+        ({"facts": {"a": "\ud800"}}, "not JSON"),
+        ({"silo": "\ud800"}, "not JSON"),
     ],
 )
 def test_every_field_is_checked(changes, reason: str) -> None:
     with pytest.raises(LetterError, match=reason):
         Letter.of(with_header(**changes))
+
+
+def test_what_was_read_can_be_written() -> None:
+    """A number beyond float64 would be stored as `Infinity`, which no letter has."""
+    content = with_header(facts={"a": 12345}).replace(b"12345", b"1e999")
+    with pytest.raises(LetterError, match="not JSON"):
+        Letter.of(content)
 
 
 def test_only_numbers_are_written() -> None:
@@ -87,3 +98,8 @@ def test_a_refusal_belongs_to_its_letter() -> None:
     letter = Letter("train", {}, {}, "c", "r", "north", 4)
     answer = Letter.of(refusal("no", letter).content)
     assert (answer.kind, answer.run, answer.round, answer.facts) == ("refusal", "r", 4, {"reason": "no"})
+
+
+def test_a_reason_with_the_name_of_any_file_can_be_sent() -> None:
+    answer = Letter.of(refusal("the file caf\udce9.csv is not there").content)
+    assert answer.facts == {"reason": "the file caf\\udce9.csv is not there"}

@@ -12,7 +12,7 @@ import torch
 from consortia import NAMES, rehearsal
 from silobench.data.agreed import Summary
 from silobench.errors import RecordError
-from silobench.silos.letters import Letter
+from silobench.silos.letters import Letter, refusal
 from silobench.silos.post import Answer
 
 TWO = "secure_sum(protocol=pairwise, range=100, threshold=2)"
@@ -42,11 +42,21 @@ FAULTS: dict[str, tuple[str, Change]] = {
     ),
     "no message": ("train", without_arrays),
     "a weight that is a text": ("train", with_facts(weight="much")),
+    "a report of no silo": ("train", with_facts(reports={"clip rate": [1.0, 0]})),
+    "a round that a silo calls lost": ("train", with_facts(reports={"lost rounds": [1.0, 1]})),
+    "fewer steps than none": ("train", with_facts(steps=-50)),
+    "more bytes than there are": ("train", with_facts(work=[10**300, 0, 0, 0, 0])),
+    "a loss that is no number": ("train", with_facts(loss="inf")),
     "nothing to unmask with": ("unmask", without_arrays),
     "no score": ("score", without_arrays),
     "a score of other classes": ("score", with_arrays(hits=np.zeros(7, np.int64))),
     "more right answers than rows": ("score", with_arrays(hits=np.full(2, 10**9))),
     "a loss that is a list": ("score", with_facts(loss=[1])),
+    "a loss beyond float64": ("score", with_facts(loss=10**400)),
+    "rows below none": ("score", with_arrays(hits=np.full(2, -5), rows=np.full(2, -5))),
+    "more rows than int64 adds up": ("score", with_arrays(rows=np.full(2, 2**62))),
+    "answers below none": ("final", with_arrays(confusion=np.full((2, 2), -1))),
+    "squares beyond float64": ("final", with_facts(squares=10**400)),
     "no final test": ("final", without_arrays),
     "no squares": ("final", with_facts(squares=None)),
 }
@@ -69,6 +79,19 @@ def test_a_faulty_silo_counts_as_one_that_did_not_answer(
     assert replied == ((0, 1) if kind in ("join", "begin", "train") else (0, 1, 2))
     assert "west does not take part: " in caplog.text
     assert not list(tmp_path.rglob(f"silos/west.{kind}"))  # nothing is stored before it is checked
+
+
+def test_a_reason_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    three = rehearsal(tmp_path, rounds=1)
+
+    def deliver(name: str, content: bytes, answer: Answer) -> bytes | None:
+        letter = Letter.of(content)
+        is_refused = name == "west" and letter.kind == "train"
+        return refusal("no rows\nround 9: 3 of 3 silos answered", letter).content if is_refused else answer(content)
+
+    three.hook = deliver
+    three.run()
+    assert "west does not take part: no rows round 9: 3 of 3 silos answered" in caplog.messages
 
 
 def test_a_card_that_the_other_silos_would_refuse_does_not_stop_them(tmp_path: Path, monkeypatch: Any) -> None:

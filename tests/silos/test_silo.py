@@ -134,6 +134,19 @@ def test_bytes_that_are_no_letter_are_refused(waiting, content: bytes) -> None:
     assert reason(waiting[0].silos["north"].answer(content))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"silo":"north"', b'"silo":"\\ud800"'), (b",[0]]", b",[0,1%s]]" % (b"0" * 30))]
+)
+def test_a_letter_that_python_reads_but_cannot_repeat_is_refused(waiting, old: bytes, new: bytes) -> None:
+    three, letter = waiting
+    whole = letter.content
+    start = whole.index(b"{")
+    end = start + int.from_bytes(whole[start - 4 : start])
+    assert old in whole[start:end]
+    header = whole[start:end].replace(old, new)
+    assert reason(three.silos["north"].answer(whole[: start - 4] + len(header).to_bytes(4) + header + whole[end:]))
+
+
 def test_the_same_letter_gets_the_same_answer(tmp_path: Path) -> None:
     three = rehearsal(tmp_path, solver="dp_sgd(lr=0.1, batch=16, noise=1, clip=1)", rounds=2)  # with real random noise
     letter = stopped(three, "train").content
@@ -316,6 +329,13 @@ def test_a_damaged_ledger_does_not_count_as_unspent(tmp_path: Path, change: str)
         flipped = content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
         file.write_bytes(flipped if change == "one bit" else content[:place])
     with pytest.raises(RecordError, match="spent is damaged or missing: put it back"):
+        spent_before(drawer)
+
+
+def test_an_emptied_count_of_rounds_does_not_count_as_none(tmp_path: Path) -> None:
+    drawer = Drawer.open(tmp_path / "state")
+    (drawer.path / "rounds-trained").write_bytes(b"")
+    with pytest.raises(RecordError, match="rounds-trained is damaged or missing: put it back"):
         spent_before(drawer)
 
 

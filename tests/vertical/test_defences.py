@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from silobench.errors import SpecError
-from silobench.vertical.defences import DEFENCES
+from silobench.vertical.defences import DEFENCES, max_norm
 from silobench.vertical.defences.marvell import Gradients, Variances, least_divergence
 from silobench.vertical.leaks.label_leakage import attack
 
@@ -135,6 +135,17 @@ def test_marvell_takes_a_class_of_one_row() -> None:
 
 
 # --- max-norm, noise ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [1.0, 1e20, 1e-18])
+def test_max_norm_stretches_gradients_of_any_length(longest: float) -> None:
+    """The ratio of squared norms is beyond float32 where a row is all but sure of its class."""
+    values = torch.tensor([[longest, 0.0], [1e-20 * longest, 0.0], [longest / 2, longest / 2]])
+    sent = max_norm().gradients(values, torch.tensor([0, 1, 0]), np.random.default_rng(0))
+    number = np.random.default_rng(0).standard_normal((3, 1))[1, 0]
+    assert torch.isfinite(sent).all()
+    if longest > 1e-3:  # below it, the shortest gradient is 0 in float32 when it is squared
+        assert float(sent[1, 0]) == pytest.approx(number * longest, rel=1e-6)
 
 
 def test_max_norm_makes_squared_norms_equal_on_average() -> None:

@@ -18,21 +18,26 @@ from silobench.privacy.mechanism import Mechanism, Sampling
 Entry: TypeAlias = tuple[Mechanism, int]  # a release, and how often it was made
 
 _FEW_ORDERS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
+_ORDERS_OF_FIXED = (*ORDERS, _FEW_ORDERS[-1])  # `noise_for` may have found the noise at the last one
 _TOLERANCE = 1e-4  # of the noise, relative
 _ROUNDING = 1e-11  # of an epsilon, relative
 _LARGEST_WIDTH = 3.5  # of privacy loss distributions; one of that width takes about two seconds
 _SMALLEST, _LARGEST = 1e-2, 1e6  # noise that `noise_for` looks at
+_USELESS = 2.0  # times the noise that is enough without any sampling
 
 
 def epsilon(entries: Sequence[Entry], delta: float, orders: Orders = ORDERS) -> float:
     """Return the epsilon of all releases together, by Rényi divergences; infinity where a release has no noise.
 
-    `orders` are those of the divergences, by default dp-accounting's; any choice gives a valid epsilon. Shuffled
-    batches count like Poisson samples, because their epsilon is commonly stated so, but it is no guarantee.
+    `orders` are those of the divergences, by default dp-accounting's, and 64 for samples of a fixed size; any choice
+    gives a valid epsilon. Shuffled batches count like Poisson samples, because their epsilon is commonly stated so, but
+    it is no guarantee.
 
     >>> round(epsilon([(Mechanism("example", 1e-5, noise=1.0, rate=0.01), 1000)], delta=1e-5), 4)
     2.1014
     """
+    if orders == ORDERS and any(each.sampling == "fixed" for each, _ in entries):
+        orders = _ORDERS_OF_FIXED
     total = np.zeros(len(orders))
     for each, count in entries:
         if count:
@@ -81,6 +86,9 @@ def _epsilon_pld(releases: tuple[tuple[float, float, int], ...], delta: float) -
 def noise_for(epsilon: float, delta: float, rate: float, steps: int, sampling: Sampling = "poisson") -> float:
     """Return the least noise, to four digits, for which this number of releases has at most this epsilon.
 
+    For samples of a fixed size it looks at eleven orders up to 64. A tiny epsilon needs higher ones: where these orders
+    ask for more than twice the noise that is enough without any sampling, it returns the latter.
+
     >>> round(noise_for(2.0, 1e-5, rate=0.01, steps=1000), 2)
     1.02
     """
@@ -89,23 +97,31 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, sampling: S
             f"epsilon={epsilon}, delta={delta}, rate={rate} and steps={steps} were given: epsilon must be positive, "
             "delta between 0 and 1, rate in (0, 1], and steps at least 0."
         )
-    orders = _FEW_ORDERS if sampling == "fixed" else ORDERS  # all orders take long there
-    target = epsilon * (1 - _ROUNDING)  # so that no other order of calculation can give more than epsilon
-
-    def is_enough(noise: float) -> bool:
-        return _converted(orders, steps * divergences(noise, rate, orders, sampling), delta) <= target
-
     if steps == 0:
         return 0.0
-    if not is_enough(_LARGEST):
+    target = epsilon * (1 - _ROUNDING)  # so that no other order of calculation can give more than epsilon
+
+    def is_enough(noise: float, rate: float = rate, orders: Orders = ORDERS) -> bool:
+        return _converted(orders, steps * divergences(noise, rate, orders, sampling), delta) <= target
+
+    if sampling != "fixed":
+        noise = _least(is_enough)
+    else:
+        noise = _least(lambda noise: is_enough(noise, orders=_FEW_ORDERS))  # all orders take long
+        unsampled = _least(lambda noise: is_enough(noise, rate=1.0))
+        noise = unsampled if noise > _USELESS * unsampled else noise
+    if math.isinf(noise):
         raise ConfigError(f"no noise is enough for epsilon={epsilon:g}: give a larger epsilon, or fewer steps.")
-    return _least(is_enough, _SMALLEST, _LARGEST)
+    return noise
 
 
-def _least(is_enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Return a noise that is enough, at most a relative tolerance above the least one; `high` is enough."""
+def _least(is_enough: Callable[[float], bool]) -> float:
+    """Return a noise that is enough, at most a relative tolerance above the least one; infinity if none is."""
+    low, high = _SMALLEST, _LARGEST
     if is_enough(low):
         return low
+    if not is_enough(high):
+        return math.inf
     while high > low * (1 + _TOLERANCE):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if is_enough(middle) else (middle, high)

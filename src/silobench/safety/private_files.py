@@ -38,6 +38,6 @@ def need_private(path: Path, what: str) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether only this user and the administrator can have written a file: it is theirs, and not open to everybody."""
+    """Whether a file is this user's or the administrator's, and not open to everybody; its group is trusted."""
     status = path.stat()
     return os.name != "posix" or (status.st_uid in (0, os.getuid()) and not status.st_mode & stat.S_IWOTH)

@@ -94,7 +94,8 @@ def _rounds(drawer: Drawer) -> int:
 def _trained(drawer: Drawer) -> dict[str, Any]:
     """Return how many rounds a silo trained, and whether it wrote down what they spent; before the first, nothing."""
     try:
-        facts = json.loads(drawer.get(_ROUNDS) or b"0")
+        content = drawer.get(_ROUNDS)
+        facts = json.loads(b"0" if content is None else content)
         trained = facts if isinstance(facts, dict) else {"rounds": facts, "has_ledger": False}  # earlier: a number
         return {"rounds": int(trained["rounds"]), "has_ledger": bool(trained["has_ledger"])}
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.errors import SilobenchError
+from silobench.safety.texts import visible
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -60,7 +61,7 @@ class Letter:
             "facts": self.facts,
             "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()],
         }
-        text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        text = _text(header)
         return b"".join(
             [_MAGIC, len(text).to_bytes(_LENGTH_BYTES), text, *(each.tobytes() for each in arrays.values())]
         )
@@ -83,9 +84,10 @@ class Letter:
 
 def refusal(reason: str, to: Letter | None = None) -> Letter:
     """Return the answer that says in one sentence why there is no other."""
+    facts = {"reason": visible(reason)}  # the name of a file may have bytes that no letter can carry
     if to is None:
-        return Letter(REFUSAL, {"reason": reason})
-    return Letter(REFUSAL, {"reason": reason}, {}, to.consortium, to.run, to.silo, to.round)
+        return Letter(REFUSAL, facts)
+    return Letter(REFUSAL, facts, {}, to.consortium, to.run, to.silo, to.round)
 
 
 def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -96,9 +98,14 @@ def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return fixed
 
 
+def _text(header: Any) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
 def _header(content: bytes) -> dict[str, Any]:
     try:
         header = json.loads(content, parse_constant=_no_constant)
+        _text(header)  # half characters and 1e999 can be read, but neither be written nor stored
     except (ValueError, RecursionError) as error:
         raise LetterError("the header of a letter is not JSON: it was cut off, or is damaged.") from error
     if not isinstance(header, dict) or header.keys() != _FIELDS.keys():
@@ -123,7 +130,10 @@ def _arrays(entries: list[Any], content: memoryview) -> dict[str, NDArray[Any]]:
         size = math.prod(shape) * dtype.itemsize
         if name in arrays or size > len(content) - place:
             raise LetterError(f"the array {name[:40]} of a letter is there twice, or has fewer bytes than it states.")
-        arrays[name] = np.frombuffer(content[place : place + size], dtype).reshape(shape).copy()
+        try:
+            arrays[name] = np.frombuffer(content[place : place + size], dtype).reshape(shape).copy()
+        except (ValueError, OverflowError) as error:  # an array without entries may state sides of any length
+            raise LetterError(f"the array {name[:40]} of a letter has a shape that no array can have.") from error
         place += size
     if place != len(content):
         raise LetterError(f"a letter has {len(content) - place} bytes after its last array: it is damaged.")

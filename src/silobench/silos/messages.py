@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from silobench.loop.exchanges.exchange import LOST
 from silobench.method.chain import send
 from silobench.method.codecs import Packed
 from silobench.method.types import Memory, Message, Server, Update
@@ -22,6 +23,7 @@ SILO = "silo"  # the owner of what the server remembers of a silo: the last roun
 _ROUND = "round"
 _EXTRA, _MEMORY = "extra/", "memory/"
 _TOTAL, _SUMS = "total/", "sums/"
+_MOST = 2**53  # steps or bytes of one message
 
 
 def last_round(memory: PartyMemory) -> int:
@@ -119,19 +121,18 @@ def reply_of(letter: Letter, blank: Message, party: int) -> Reply:
         update = message.unpack()
         _check(update, blank.unpack())
         seconds = {str(name): _number(spent) for name, spent in facts["seconds"].items()}
-        reports = {str(name): (_or_nan(total), int(count)) for name, (total, count) in facts["reports"].items()}
         dense, *spent = facts["work"]
         return Reply(
             update,
             {party: {SILO: {_ROUND: torch.tensor(letter.round)}}},
             {party: message.nbytes},
             _or_nan(facts["loss"]),
-            int(facts["steps"]),
+            _count(facts["steps"]),
             seconds,
             _number(facts["slowest"]),
-            reports,
+            _reports(facts["reports"]),
             frozenset(),
-            {party: Work(int(dense), *map(_number, spent))},
+            {party: Work(_count(dense), *map(_number, spent))},
         )
     except Exception as error:
         raise LetterError(
@@ -151,6 +152,19 @@ def _check(update: Update, blank: Update) -> None:
                 raise LetterError(f"its part {name} has another form")
 
 
+def _reports(stated: Mapping[str, Any]) -> dict[str, tuple[float, int]]:
+    """Return what transforms of one silo report; not that the round is lost, which the server decides."""
+    if LOST in stated or any(count != 1 for _, count in stated.values()):
+        raise LetterError("a report in it is not that of one silo")
+    return {name: (_or_nan(total), 1) for name, (total, _) in stated.items()}
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise LetterError("a count in it is not a number that a silo can have")
+    return value
+
+
 def _number(value: Any) -> float:
     if type(value) not in (int, float) or not 0 <= value < math.inf:
         raise LetterError("a number in it is negative or not finite")
@@ -162,6 +176,8 @@ def _or_none(value: float) -> float | None:
 
 
 def _or_nan(value: Any) -> float:
+    if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+        raise LetterError("a number in it is not finite")
     return math.nan if value is None else float(value)
 
 

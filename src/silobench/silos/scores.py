@@ -16,6 +16,8 @@ from silobench.training.setting import Setting
 
 _SUM = "sum/"
 _BINS = ("bin rows", "bin confidence", "bin correct")
+_COUNTS = ("hits", "rows", "confusion", "bin rows", "bin correct")
+_MOST_ROWS, _LARGEST = 2**53, 1e300  # of a silo: its test rows, and a sum of losses or squares
 
 
 def score_parts(score: Score) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -65,10 +67,12 @@ def checked_test(answer: Letter, form: Letter) -> Letter:
     if answer.arrays.keys() != form.arrays.keys() or answer.facts.keys() != form.facts.keys():
         raise LetterError("its answer has more or fewer parts than the sums of a test")
     stated = {name: value for name, value in answer.facts.items() if (name, value) != ("loss", None)}
-    if not all(type(value) in (int, float) for value in stated.values()):
-        raise LetterError("its answer has a sum that is no number")
-    hits, rows = answer.arrays["hits"], answer.arrays["rows"]
-    if (hits < 0).any() or (hits > rows).any():
+    if not all(type(value) in (int, float) and abs(value) <= _LARGEST for value in stated.values()):
+        raise LetterError("its answer has a sum that is no number, or is too large")
+    for name in answer.arrays.keys() & set(_COUNTS):
+        if (answer.arrays[name] < 0).any() or answer.arrays[name].sum(dtype=np.float64) > _MOST_ROWS:
+            raise LetterError(f"its answer has numbers of rows that cannot be: {name}")
+    if (answer.arrays["hits"] > answer.arrays["rows"]).any():
         raise LetterError("its answer has more right answers than rows")
     return answer
 

@@ -295,7 +295,8 @@ def _read(read: Callable[[Letter], T], answer: Letter) -> T:
 def _checked(answer: Letter, letter: Letter, any_silo: bool = False) -> Letter:
     """Return an answer that belongs to a letter; a refusal is raised as an error."""
     if answer.kind == REFUSAL:
-        raise LetterError(str(answer.facts.get("reason", "no reason"))[:300])
+        # One line, so that a silo cannot write lines of the lead's log that look like the server's.
+        raise LetterError(" ".join(str(answer.facts.get("reason", "no reason")).split())[:300])
     same = (answer.kind, answer.consortium, answer.run, answer.round)
     if same != (letter.kind, letter.consortium, letter.run, letter.round):
         raise LetterError("its answer belongs to another letter")

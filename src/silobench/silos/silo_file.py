@@ -14,6 +14,8 @@ from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError
 from silobench.silos.consortium import Consortium, reason
 
+_ACCEPTED = re.compile(r"""^[ \t]*accepted[ \t]*=[ \t]*("[^"\n]*"|'[^'\n]*')""", re.MULTILINE)
+
 
 class Limits(BaseModel):
     """What a silo allows at most, over all runs of all consortia that use its folder `state`."""
@@ -96,5 +98,5 @@ def accept(path: Path, digest: str) -> None:
     SiloFile.read(path)
     text = path.read_text(encoding="utf-8")
     line = f'accepted = "{digest}"'
-    changed, count = re.subn(r'^accepted = "[^"\n]*"', line, text, count=1, flags=re.MULTILINE)
+    changed, count = _ACCEPTED.subn(line, text, count=1)
     replace_atomically(path, (changed if count else f"{line}\n{text}").encode())

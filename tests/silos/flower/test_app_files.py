@@ -11,9 +11,9 @@ from silobench.silos.flower.app_files import APP_FILES, fault_of_app
 _MANIFEST = {".info/CONTENT": "pyproject.toml,00,8"}
 
 
-def archive(files: Mapping[str, str], *twice: tuple[str, str]) -> bytes:
+def archive(files: Mapping[str, str], *twice: tuple[str, str], way: int = zipfile.ZIP_DEFLATED) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(content, "w", way) as file:
         for name, text in (*files.items(), *twice):
             file.writestr(name, text)
     return content.getvalue()
@@ -62,6 +62,14 @@ def test_a_damaged_archive_is_refused() -> None:
     for place in range(start, content.index(b"PK", start) - 1):  # compressed bytes; the last one may be padding
         changed = bytes(each ^ 0xFF for each in content[place : place + 1])
         assert fault_of_app(content[:place] + changed + content[place + 1 :])
+
+
+@pytest.mark.parametrize("way", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_damage_that_another_decompressor_finds_is_refused_too(way: int) -> None:
+    content = bytearray(archive({name: 3 * text for name, text in APP_FILES.items()}, way=way))
+    start = content.index(b"pyproject.toml") + len("pyproject.toml") + 12
+    content[start : start + 28] = bytes(each ^ 0x5A for each in content[start : start + 28])
+    assert "not an archive" in fault_of_app(bytes(content))
 
 
 def test_a_bomb_is_not_unpacked() -> None:

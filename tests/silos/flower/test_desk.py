@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 import stat
+import struct
 import sys
 import threading
 import time
@@ -43,6 +45,9 @@ def test_letters_of_any_size_are_answered_and_strangers_are_not() -> None:
         assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in folder.iterdir())
         with pytest.raises((AuthenticationError, EOFError, ConnectionError)):
             Client(str(folder / "desk.sock"), family="AF_UNIX", authkey=b"guess").send_bytes(b"letter")
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(str(folder / "desk.sock"))
+            stranger.sendall(struct.pack("!i", 5000) + bytes(5000))
         large = bytes(range(256)) * 40_000
         assert forward(folder, b"abc") == b"cba"
         assert forward(folder, large) == large[::-1]

@@ -16,8 +16,23 @@ def max_norm() -> Defence:
     """
 
     def gradients(values: Tensor, labels: Tensor, rng: np.random.Generator) -> Tensor:
-        squares = values.square().sum(1, keepdim=True)
-        ratio = torch.where(squares > 0, squares.max() / squares, torch.ones_like(squares))
-        return values * (1 + normal(squares, rng) * (ratio - 1).clamp_min(0).sqrt())
+        ratio = _ratio(values)
+        numbers = normal(ratio, rng)
+        sent = _stretched(values, ratio, numbers)
+        beyond = ~ratio.isfinite()  # beyond float32, because one gradient is some 1e19 times as long as another
+        if beyond.any():
+            exact = values.double()
+            sent = torch.where(beyond, _stretched(exact, _ratio(exact), numbers).to(values.dtype), sent)
+        return sent
 
     return Defence(gradients=gradients)
+
+
+def _ratio(values: Tensor) -> Tensor:
+    """Return by how much the squared norm of the longest gradient exceeds that of each, [n, 1]; 1 for one of zeros."""
+    squares = values.square().sum(1, keepdim=True)
+    return torch.where(squares > 0, squares.max() / squares, torch.ones_like(squares))
+
+
+def _stretched(values: Tensor, ratio: Tensor, numbers: Tensor) -> Tensor:
+    return values * (1 + numbers * (ratio - 1).clamp_min(0).sqrt())
