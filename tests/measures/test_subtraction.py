@@ -49,8 +49,9 @@ def test_one_of_three_knows_the_mean_of_two(tmp_path: Any) -> None:
     ("other", "sentence"),
     [
         ({"server": "adam"}, "reads the mean of all"), ({"algorithm": "scaffold"}, "reads the mean of all"),
-        ({"server": "step(lr=0.5)"}, "reads the mean of all"), ({"exchange": "gossip"}, "reads the mean of all"),
-        ({"aggregate": "median"}, "reads the mean of all"), ({"broadcast": "quantize"}, "reads the mean of all"),
+        ({"server": "step(lr=0.5)"}, "reads the mean of all"), ({"server": "momentum"}, "reads the mean of all"),
+        ({"exchange": "gossip"}, "reads the mean of all"), ({"aggregate": "median"}, "reads the mean of all"),
+        ({"broadcast": "quantize"}, "reads the mean of all"),
         ({"solver": "dp_sgd(noise=1)"}, "private noise does not come twice"),
     ],
     ids=str,

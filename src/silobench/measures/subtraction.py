@@ -8,6 +8,7 @@ import torch
 from silobench.loop.loop import initial_state, one_thread
 from silobench.loop.schedule import Schedule
 from silobench.measures.measure import MEASURES, Findings, Measure, Observe
+from silobench.method.servers import is_plain_step
 from silobench.method.solvers.solver import Solver
 from silobench.method.types import Algorithm, Count, Memory, Update
 from silobench.training.party import LocalRound
@@ -68,7 +69,8 @@ def _refusal(schedule: Schedule) -> str | None:
     plain, algorithm = Algorithm(), method.algorithm
     is_mean = schedule.setting.needs_only_sum and not algorithm.lockstep and algorithm.replica is None
     is_average = (algorithm.message, algorithm.absorb) == (plain.message, plain.absorb)
-    if not (is_mean and is_average and schedule.pace.takes is None and not schedule.broadcast) or _changes(schedule):
+    is_sent_as_it_is = schedule.pace.takes is None and not schedule.broadcast
+    if not (is_mean and is_average and is_sent_as_it_is and is_plain_step(method.server)):
         return (
             "subtraction reads the mean of all updates from the change of the model: use algorithm = fedavg, leave "
             "server, aggregate, exchange, pace and broadcast at their defaults, or leave the measure out."
@@ -79,9 +81,3 @@ def _refusal(schedule: Schedule) -> str | None:
             "another solver, such as sgd, or leave the measure out."
         )
     return None
-
-
-def _changes(schedule: Schedule) -> bool:
-    """Whether the server's optimizer moves otherwise than along the mean of the updates."""
-    optimizer, one = schedule.setting.method.server, torch.ones(2)
-    return not torch.equal(optimizer.apply(torch.zeros(2), one, optimizer.init(one))[0], one)
