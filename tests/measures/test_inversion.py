@@ -29,9 +29,11 @@ from silobench.measures.pictures import PNG, as_png
 from silobench.measures.reconstruction import by_matching, closest, from_first_layer, psnr
 from silobench.method.adversaries import sign_flip
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.control import Controller, Orders, Probe
 from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
+from silobench.method.types import Memory, Server
 from silobench.models import Network
 from silobench.models.pooling import relu_of_pool
 from silobench.papers import other_measures
@@ -226,6 +228,22 @@ def test_the_measure_changes_no_bit_of_a_run_and_a_later_round_is_attacked_after
     assert [record.round for record in attacked if record.measures] == [2]
     state = attacked[0].state
     assert next(iter(measured(records(state), measures, course, state))).measures == attacked[1].measures
+
+
+def test_the_attacked_message_is_sent_with_the_knobs_of_its_round(digits, networks) -> None:
+    """A controller sends all entries in the second round only: then one image follows exactly."""
+
+    def steer(server: Server, memory: Memory, probe: Probe) -> Orders:
+        return Orders({"fraction": 1.0 if server.round == 1 else 0.001})
+
+    course = schedule(digits, networks["linear"], chain="top_k(fraction=0.001, feedback=false)")
+    course = replace(course, controller=Controller(steer))
+    setting = course.setting
+    records = rounds(setting.method, digits, setting.task, rounds=2, controller=course.controller)
+    measure = MEASURES.build("inversion(victims=1, round=2, steps=40)")
+    *_, last = measured(records, {"inversion": measure}, course)
+    assert last.knobs == {"fraction": 1.0}
+    assert last.measures["inversion"]["psnr"] > last.measures["inversion"]["baseline_psnr"] + 5
 
 
 def test_victims_are_honest(digits, networks) -> None:

@@ -61,7 +61,8 @@ def inversion(
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
             nonlocal before
             start, before = before, record.state
-            return (_findings(schedule, start.server, effort) if record.round == round else {}), {}
+            server = replace(start.server, knobs=record.knobs)
+            return (_findings(schedule, server, effort) if record.round == round else {}), {}
 
         return observe
 
