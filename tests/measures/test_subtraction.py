@@ -30,6 +30,12 @@ def test_one_of_two_parties_knows_the_others_update(chain: str, tmp_path: Any) -
     assert last.measures["subtraction"]["parties"] == 2
 
 
+@pytest.mark.parametrize("algorithm", ["fedper", "fedrep(head_epochs=1)"])
+def test_what_stays_with_parties_is_no_part_of_an_update(algorithm: str, tmp_path: Any) -> None:
+    _, last = records(tmp_path, parties=2, algorithm=algorithm)
+    assert last.measures["subtraction"]["error"] < 2**-14  # a sum of two in single precision, with 2^-24 for each step
+
+
 def test_one_of_three_knows_the_mean_of_two(tmp_path: Any) -> None:
     """By hand: the guess of the first party is the weighted mean of the other two."""
     (record,) = records(tmp_path, parties=3, rounds=1)

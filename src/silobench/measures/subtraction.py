@@ -45,7 +45,8 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
     if len(cohort) < 2:
         return {}
     updates = _updates(schedule, start, record, cohort)
-    change = record.state.server.params - start.server.params
+    before, after = (schedule.setting.sent(state.server).params for state in (start, record.state))
+    change = after - before
     total = sum(update.weight for update in updates.values())
     errors = []
     for attacker, victim in permutations(cohort, 2):
@@ -58,7 +59,7 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
 def _updates(schedule: Schedule, start: State, record: RoundRecord, cohort: tuple[int, ...]) -> dict[int, Update]:
     """Return the updates of parties in a round, which each of them trains once more without transforms."""
     setting = replace(schedule.setting, method=replace(schedule.setting.method, transforms=()))
-    local = LocalRound(setting, replace(start.server, knobs=record.knobs), cohort)
+    local = LocalRound(setting, setting.sent(replace(start.server, knobs=record.knobs)), cohort)
     with one_thread(setting.task):
         return {party: local(party, start.memory.get(party, {})).update for party in cohort}
 
