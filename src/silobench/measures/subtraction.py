@@ -47,11 +47,14 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
     updates = _updates(schedule, start, record, cohort)
     before, after = (schedule.setting.sent(state.server).params for state in (start, record.state))
     change = after - before
-    total = sum(update.weight for update in updates.values())
+    total = divisor = sum(update.weight for update in updates.values())
+    if schedule.setting.method.has_noise:  # then all count the same, and the server divides by the expected number
+        updates = {party: replace(update, total=update.mean(), weight=1.0) for party, update in updates.items()}
+        total, divisor = float(len(updates)), schedule.setting.expected
     errors = []
     for attacker, victim in permutations(cohort, 2):
         known, true = updates[attacker], updates[victim].mean()["delta"]
-        guess = (change * total - known.total["delta"]) / (total - known.weight)
+        guess = (change * divisor - known.total["delta"]) / (total - known.weight)
         errors.append(float(torch.linalg.vector_norm(guess - true) / torch.linalg.vector_norm(true)))
     return {"error": min(errors), "parties": len(cohort)}
 
