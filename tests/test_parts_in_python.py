@@ -48,7 +48,7 @@ def test_a_method_of_wrong_parts(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rounds": -1}, "rounds is -1, but a number of rounds of at least 1 is needed"),
+        ({"rounds": 0}, "rounds is 0, but a number of rounds of at least 1 is needed"),
         ({"rounds": 2.5}, "rounds is 2.5, but"),
         ({"rounds": True}, "rounds is True, but"),
         ({"engine": "inline"}, "the engine is the text 'inline', but an sb.Engine is needed"),

@@ -179,6 +179,14 @@ def test_a_measured_run_resumes_to_the_same_bits(tmp_path: Path, measure: str) -
     assert [row.measures for row in whole.rounds] == [row.measures for row in cut.rounds]
 
 
+def test_a_shadow_run_that_spends_more_than_the_budget_lasts_as_long_as_the_run(tmp_path: Path) -> None:
+    """With whole batches the shadow run spends in every round what a party spends when it takes part."""
+    solver = "dp_sgd(lr=0.1, noise=4, epsilon=3, steps=1, batch=full, reproducible=true)"
+    found = run(tmp_path, solver=solver, parties=8, participation=0.25, rounds=12)
+    assert len(found) == 12
+    assert all(each["distance"] > 0 for each in found)
+
+
 def test_measuring_changes_no_bit_of_the_run(tmp_path: Path) -> None:
     models = []
     for measure in ([], ["weight-divergence"], ["weight-divergence(bound=sampled)"]):

@@ -29,9 +29,11 @@ from silobench.measures.pictures import PNG, as_png
 from silobench.measures.reconstruction import by_matching, closest, from_first_layer, psnr
 from silobench.method.adversaries import sign_flip
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.control import Controller, Orders, Probe
 from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
+from silobench.method.types import Memory, Server
 from silobench.models import Network
 from silobench.models.pooling import relu_of_pool
 from silobench.papers import other_measures
@@ -72,9 +74,9 @@ def findings(course: Schedule, measure: str = "inversion(victims=1)") -> dict[st
 
 def seen(course: Schedule, parties: list[int], rows: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return what the server sees of one step of some parties, and the rows of all of them."""
-    setting, server = course.setting, initial_state(course.setting).server
+    setting, start = course.setting, initial_state(course.setting)
     small = _with_rows(setting.federation, parties, rows, setting.seed)
-    view = _seen(setting, small, server, _one_step(setting.solver, 0.1, rows, parties[0])) / -0.1
+    view = _seen(setting, small, start, _one_step(setting.solver, 0.1, rows, parties[0])) / -0.1
     return view, *small.batch(torch.cat([party.rows for party in small.parties]))
 
 
@@ -228,6 +230,33 @@ def test_the_measure_changes_no_bit_of_a_run_and_a_later_round_is_attacked_after
     assert next(iter(measured(records(state), measures, course, state))).measures == attacked[1].measures
 
 
+def test_the_attacked_message_is_sent_with_the_knobs_of_its_round(digits, networks) -> None:
+    """A controller sends all entries in the second round only: then one image follows exactly."""
+
+    def steer(server: Server, memory: Memory, probe: Probe) -> Orders:
+        return Orders({"fraction": 1.0 if server.round == 1 else 0.001})
+
+    course = schedule(digits, networks["linear"], chain="top_k(fraction=0.001, feedback=false)")
+    course = replace(course, controller=Controller(steer))
+    setting = course.setting
+    records = rounds(setting.method, digits, setting.task, rounds=2, controller=course.controller)
+    measure = MEASURES.build("inversion(victims=1, round=2, steps=40)")
+    *_, last = measured(records, {"inversion": measure}, course)
+    assert last.knobs == {"fraction": 1.0}
+    assert last.measures["inversion"]["psnr"] > last.measures["inversion"]["baseline_psnr"] + 5
+
+
+def test_the_attacked_message_is_clipped_to_the_norm_of_its_round(digits, networks) -> None:
+    """An adaptive clip starts far above all updates: noise for its first norm hides every image, later noise none."""
+    chain = "clip(norm=1000, adaptive=true, speed=20) | skellam_noise(multiplier=0.001) | secure_sum(splits=2)"
+    course = schedule(digits, networks["linear"], chain=chain)
+    method = course.setting.method
+    measure = {"inversion": MEASURES.build("inversion(victims=1, round=2, steps=100)")}
+    *_, last = measured(rounds(method, digits, course.setting.task, rounds=2), measure, course)
+    assert last.reports["clip norm"] < 0.1
+    assert last.measures["inversion"]["psnr"] > last.measures["inversion"]["baseline_psnr"] + 1
+
+
 def test_victims_are_honest(digits, networks) -> None:
     course = schedule(digits, networks["linear"], adversary=sign_flip(share=0.75))
     assert len(course.setting.malicious) == 3
@@ -311,7 +340,7 @@ def test_a_picture_that_is_not_part_of_the_page_is_not_loaded() -> None:
 def test_a_model_that_diverged_shows_grey(digits, networks) -> None:
     start = torch.full_like(networks["mlp(16)"].initial, float("nan"))
     course = schedule(digits, replace(networks["mlp(16)"], initial=start))
-    attack = _attacked(course, initial_state(course.setting).server, 0, _Effort(1, 1, 1, 0.0))
+    attack = _attacked(course, initial_state(course.setting), 0, _Effort(1, 1, 1, 0.0))
     assert (attack.method, attack.matched.unique().tolist()) == (FIRST_LAYER, [0.0])  # pixels go from -1 to 1
 
 

@@ -30,6 +30,19 @@ def test_one_of_two_parties_knows_the_others_update(chain: str, tmp_path: Any) -
     assert last.measures["subtraction"]["parties"] == 2
 
 
+def test_where_all_parties_count_the_same_one_of_two_knows_the_others_update(tmp_path: Any) -> None:
+    """Noise on parties weighs updates alike, whatever their rows; here there is next to none of it."""
+    noise = "clip(norm=1000) | gaussian_noise(multiplier=1e-12, reproducible=true)"
+    _, last = records(tmp_path, parties=2, transforms=noise)
+    assert last.measures["subtraction"]["error"] < 2**-14
+
+
+@pytest.mark.parametrize("algorithm", ["fedper", "fedrep(head_epochs=1)"])
+def test_what_stays_with_parties_is_no_part_of_an_update(algorithm: str, tmp_path: Any) -> None:
+    _, last = records(tmp_path, parties=2, algorithm=algorithm)
+    assert last.measures["subtraction"]["error"] < 2**-14  # a sum of two in single precision, with 2^-24 for each step
+
+
 def test_one_of_three_knows_the_mean_of_two(tmp_path: Any) -> None:
     """By hand: the guess of the first party is the weighted mean of the other two."""
     (record,) = records(tmp_path, parties=3, rounds=1)
@@ -49,8 +62,9 @@ def test_one_of_three_knows_the_mean_of_two(tmp_path: Any) -> None:
     ("other", "sentence"),
     [
         ({"server": "adam"}, "reads the mean of all"), ({"algorithm": "scaffold"}, "reads the mean of all"),
-        ({"server": "step(lr=0.5)"}, "reads the mean of all"), ({"exchange": "gossip"}, "reads the mean of all"),
-        ({"aggregate": "median"}, "reads the mean of all"), ({"broadcast": "quantize"}, "reads the mean of all"),
+        ({"server": "step(lr=0.5)"}, "reads the mean of all"), ({"server": "momentum"}, "reads the mean of all"),
+        ({"exchange": "gossip"}, "reads the mean of all"), ({"aggregate": "median"}, "reads the mean of all"),
+        ({"broadcast": "quantize"}, "reads the mean of all"),
         ({"solver": "dp_sgd(noise=1)"}, "private noise does not come twice"),
     ],
     ids=str,

@@ -52,8 +52,8 @@ class Privacy:
 
         `cohort` are the parties of the round. Those that trained are charged even if their message is lost, because
         nobody knows who has read a message that did not arrive; `replied` are those whose messages arrived, by default
-        all that trained. If the whole round `is_lost`, a secure sum has hidden
-        the messages, and noise of parties on them is not charged.
+        all that trained. If the whole round `is_lost`, a secure sum has hidden the messages, and noise of parties on
+        them is not charged.
         """
         if not self.is_private:
             return state

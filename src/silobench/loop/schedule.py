@@ -93,7 +93,7 @@ class Schedule:
 
     def _need_parts(self) -> None:
         """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
-        if type(self.rounds) is not int or self.rounds < 0:
+        if type(self.rounds) is not int or self.rounds < 1:
             raise ConfigError(f"rounds is {self.rounds!r}, but a number of rounds of at least 1 is needed: give one.")
         need_part(self.engine, Engine, "the engine", "engine=sb.inline()")
         need_part(self.selection, None, "the selection", "selection=sb.uniform()")

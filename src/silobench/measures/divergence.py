@@ -18,8 +18,10 @@ from silobench.loop.schedule import Schedule
 from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.availability import always
 from silobench.method.method import Buffers, Method
+from silobench.method.servers import is_plain_step
 from silobench.method.solvers import Problem, Solver
-from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
+from silobench.method.solvers.dp_sgd import DpSgd
+from silobench.method.types import Algorithm, Count, Layout, Memory, Vector, at
 from silobench.models import CustomLoss, Mlp
 from silobench.models.devices import seed_torch
 from silobench.rng import stream, torch_seed
@@ -123,7 +125,10 @@ class _Divergence:
 def _shadow(schedule: Schedule, memory: Memory) -> Iterator[RoundRecord]:
     setting = schedule.setting
     buffers: Buffers = "keep" if setting.method.buffers == "keep" else "average"  # one party has none of its own
-    method = Method(Algorithm(), _centralised(schedule), buffers=buffers)
+    solver = _centralised(schedule)
+    if isinstance(solver, DpSgd) and solver.noise is not None:
+        solver = replace(solver, epsilon=None)  # a budget could end the shadow run before the run
+    method = Method(Algorithm(), solver, buffers=buffers)
     pooled = Setting(method, _pooled(setting), setting.task, setting.seed)
     state = initial_state(pooled)
     if memory:
@@ -317,7 +322,7 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
     method, everyone = setting.method, cohort == len(setting.federation.parties)
     plain_sgd = method.solver.kind == "sgd" and not method.solver.momentum
     plain = method.algorithm == Algorithm() and not method.transforms and plain_sgd
-    if not (plain and everyone and _is_plain_step(method.server)):
+    if not (plain and everyone and is_plain_step(method.server)):
         raise ConfigError(
             "weight-divergence: Proposition 3.1 bounds fedavg with sgd(momentum=0), server=step(lr=1) and all "
             "parties in every round: choose these, or leave its bound out."
@@ -332,13 +337,6 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
             "weight-divergence: Proposition 3.1 is about the mean loss of rows, but this model (like face-cnn) has "
             "another loss: take another model, or leave its bound out."
         )
-
-
-def _is_plain_step(server: ServerOptimizer) -> bool:
-    """Whether the server just adds the parties' mean step, and has no state."""
-    params, step = torch.tensor([2.0]), torch.tensor([0.5])
-    state = server.init(params)
-    return not state and bool(server.apply(params, step, state)[0] == params + step)
 
 
 def _need_softmax_regression(setting: Setting) -> None:

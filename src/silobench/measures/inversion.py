@@ -23,9 +23,10 @@ from silobench.measures.reconstruction import by_matching, closest, from_first_l
 from silobench.method.method import Method
 from silobench.method.solvers import Solver
 from silobench.method.solvers.dp_sgd import DpSgd
-from silobench.method.types import Algorithm, Count, Memory, NonNegative, Server, Transform, Vector, at
+from silobench.method.types import Algorithm, Count, Memory, NonNegative, Transform, Vector, at
 from silobench.models.devices import seed_torch
 from silobench.rng import stream, torch_seed
+from silobench.training.party import transform_key
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
@@ -61,7 +62,8 @@ def inversion(
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
             nonlocal before
             start, before = before, record.state
-            return (_findings(schedule, start.server, effort) if record.round == round else {}), {}
+            start = replace(start, server=replace(start.server, knobs=record.knobs))
+            return (_findings(schedule, start, effort) if record.round == round else {}), {}
 
         return observe
 
@@ -135,13 +137,13 @@ class _Attack:
     method: str
 
 
-def _findings(schedule: Schedule, server: Server, effort: _Effort) -> Findings:
-    """Attack some parties, and return the quality of all reconstructions."""
+def _findings(schedule: Schedule, start: State, effort: _Effort) -> Findings:
+    """Attack some parties in the round after `start`, and return the quality of all reconstructions."""
     federation, malicious = schedule.setting.federation, schedule.setting.malicious
     large = [party.id for party in federation.parties if party.samples >= effort.rows]
     honest = [party for party in large if party not in malicious] or large
     victims = stream(schedule.setting.seed, "inversion victims").permutation(honest)[: effort.victims]
-    attacks = [_attacked(schedule, server, int(victim), effort) for victim in victims]
+    attacks = [_attacked(schedule, start, int(victim), effort) for victim in victims]
     (low, high), guess = _pixel_range(federation), _mean_image(federation)
     originals = torch.cat([attack.originals for attack in attacks])
     images = torch.cat([attack.matched for attack in attacks])
@@ -160,12 +162,12 @@ def _findings(schedule: Schedule, server: Server, effort: _Effort) -> Findings:
     }
 
 
-def _attacked(schedule: Schedule, server: Server, victim: int, effort: _Effort) -> _Attack:
-    """Attack one party."""
-    setting, pixels = schedule.setting, _pixel_range(schedule.setting.federation)
+def _attacked(schedule: Schedule, start: State, victim: int, effort: _Effort) -> _Attack:
+    """Attack one party in the round after `start`."""
+    setting, server, pixels = schedule.setting, start.server, _pixel_range(schedule.setting.federation)
     small = _with_rows(setting.federation, _senders(schedule, victim), effort.rows, setting.seed)
     lr = at(setting.solver.lr, server) or 1.0
-    gradient = _seen(setting, small, server, _one_step(setting.solver, lr, effort.rows, victim)) / -lr
+    gradient = _seen(setting, small, start, _one_step(setting.solver, lr, effort.rows, victim)) / -lr
     x, y = small.batch(torch.cat([party.rows for party in small.parties]))
     task = replace(setting.task, initial=server.params, buffers=server.buffers)
     known = gradient != 0 if any(each.packs == "entries" for each in setting.method.transforms) else None
@@ -208,21 +210,25 @@ def _one_step(solver: Solver, lr: float, rows: int, party: int) -> Solver:
     return replace(solver, lr=lr, steps=1, batch=rows, weight_decay=0.0, keep_momentum=False)
 
 
-def _seen(setting: Setting, federation: Federation, server: Server, solver: Solver) -> Vector:
-    """Return the mean change of the model that the server decodes after a round of this federation."""
-    transforms = tuple(map(_before_noise, setting.method.transforms))
+def _seen(setting: Setting, federation: Federation, start: State, solver: Solver) -> Vector:
+    """Return the mean change of the model that the server decodes after a round of this federation.
+
+    Server and parties begin it with what `start` has of the model and of the transforms at the server.
+    """
+    server, transforms = start.server, tuple(map(_before_noise, setting.method.transforms))
     method = Method(Algorithm(), solver, transforms, buffers=setting.method.buffers)
     task = replace(setting.task, initial=server.params, buffers=server.buffers)
     schedule = Schedule(Setting(method, federation, task, setting.seed), rounds=1, engine=inline())
     state = initial_state(schedule.setting)
     sender = replace(state.server, round=server.round, knobs=server.knobs)
-    state = replace(state, server=sender)
+    keys = map(transform_key, range(len(transforms)))
+    state = replace(state, server=sender, extra={key: start.extra[key] for key in keys if key in start.extra})
     with one_thread(task):
         sent = downlink(schedule, state, sender)
         turns = turn(schedule, state, sent)
         meeting = Meeting(
             schedule.setting, sender, state.memory, turns.replies, turns.cohort, turns.replied, Stopwatch(),
-            sent.server, present=turns.present,
+            sent.server, state.extra, turns.present,
         )  # fmt: skip
         return schedule.exchange.combine(meeting).server.params - sender.params
 

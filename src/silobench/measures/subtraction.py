@@ -8,6 +8,7 @@ import torch
 from silobench.loop.loop import initial_state, one_thread
 from silobench.loop.schedule import Schedule
 from silobench.measures.measure import MEASURES, Findings, Measure, Observe
+from silobench.method.servers import is_plain_step
 from silobench.method.solvers.solver import Solver
 from silobench.method.types import Algorithm, Count, Memory, Update
 from silobench.training.party import LocalRound
@@ -44,12 +45,16 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
     if len(cohort) < 2:
         return {}
     updates = _updates(schedule, start, record, cohort)
-    change = record.state.server.params - start.server.params
-    total = sum(update.weight for update in updates.values())
+    before, after = (schedule.setting.sent(state.server).params for state in (start, record.state))
+    change = after - before
+    total = divisor = sum(update.weight for update in updates.values())
+    if schedule.setting.method.has_noise:  # then all count the same, and the server divides by the expected number
+        updates = {party: replace(update, total=update.mean(), weight=1.0) for party, update in updates.items()}
+        total, divisor = float(len(updates)), schedule.setting.expected
     errors = []
     for attacker, victim in permutations(cohort, 2):
         known, true = updates[attacker], updates[victim].mean()["delta"]
-        guess = (change * total - known.total["delta"]) / (total - known.weight)
+        guess = (change * divisor - known.total["delta"]) / (total - known.weight)
         errors.append(float(torch.linalg.vector_norm(guess - true) / torch.linalg.vector_norm(true)))
     return {"error": min(errors), "parties": len(cohort)}
 
@@ -57,7 +62,7 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
 def _updates(schedule: Schedule, start: State, record: RoundRecord, cohort: tuple[int, ...]) -> dict[int, Update]:
     """Return the updates of parties in a round, which each of them trains once more without transforms."""
     setting = replace(schedule.setting, method=replace(schedule.setting.method, transforms=()))
-    local = LocalRound(setting, replace(start.server, knobs=record.knobs), cohort)
+    local = LocalRound(setting, setting.sent(replace(start.server, knobs=record.knobs)), cohort)
     with one_thread(setting.task):
         return {party: local(party, start.memory.get(party, {})).update for party in cohort}
 
@@ -68,7 +73,8 @@ def _refusal(schedule: Schedule) -> str | None:
     plain, algorithm = Algorithm(), method.algorithm
     is_mean = schedule.setting.needs_only_sum and not algorithm.lockstep and algorithm.replica is None
     is_average = (algorithm.message, algorithm.absorb) == (plain.message, plain.absorb)
-    if not (is_mean and is_average and schedule.pace.takes is None and not schedule.broadcast) or _changes(schedule):
+    is_sent_as_it_is = schedule.pace.takes is None and not schedule.broadcast
+    if not (is_mean and is_average and is_sent_as_it_is and is_plain_step(method.server)):
         return (
             "subtraction reads the mean of all updates from the change of the model: use algorithm = fedavg, leave "
             "server, aggregate, exchange, pace and broadcast at their defaults, or leave the measure out."
@@ -79,9 +85,3 @@ def _refusal(schedule: Schedule) -> str | None:
             "another solver, such as sgd, or leave the measure out."
         )
     return None
-
-
-def _changes(schedule: Schedule) -> bool:
-    """Whether the server's optimizer moves otherwise than along the mean of the updates."""
-    optimizer, one = schedule.setting.method.server, torch.ones(2)
-    return not torch.equal(optimizer.apply(torch.zeros(2), one, optimizer.init(one))[0], one)

@@ -12,6 +12,13 @@ SERVERS: Registry[ServerOptimizer] = Registry("server optimizer", SERVER)
 State = Mapping[str, Vector]
 
 
+def is_plain_step(optimizer: ServerOptimizer) -> bool:
+    """Whether a server optimizer adds the direction to the model in every round: it has no state, and its lr is 1."""
+    params, direction = torch.tensor([2.0]), torch.tensor([0.5])
+    state = optimizer.init(params)
+    return not state and bool(optimizer.apply(params, direction, state)[0] == params + direction)
+
+
 @SERVERS.register
 def step(lr: Positive = 1.0) -> ServerOptimizer:
     """Plain step: w ← w + lr · direction. With lr = 1, FedAvg's server takes the mean of the parties' models."""

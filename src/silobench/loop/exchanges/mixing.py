@@ -9,6 +9,7 @@ import torch
 from silobench.loop.exchanges.exchange import Exchange, Meeting, Outcome
 from silobench.method.checks import like
 from silobench.method.selection import Cohort
+from silobench.method.servers import is_plain_step
 from silobench.method.types import Algorithm, Phase, Vector, send_delta
 from silobench.spec.contract import Form, described, inner_hook
 from silobench.training.setting import Setting
@@ -68,7 +69,6 @@ def _refusal(setting: Setting) -> str | None:
         )
     if method.transforms or not method.aggregate.adds:
         return "this exchange mixes whole models itself: leave transforms empty and aggregate at mean."
-    params, state = method.server.apply(torch.zeros(1), torch.ones(1), method.server.init(torch.zeros(1)))
-    if state or params.item() != 1:
+    if not is_plain_step(method.server):
         return "this exchange has no server that could take a step: leave server at step(lr=1)."
     return None

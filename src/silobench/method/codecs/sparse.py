@@ -45,7 +45,9 @@ class _Sparse:
         return self.restored(content, self._count(len(content), form), form, DENSE)
 
     def around(self, values: Codec) -> Codec:
-        """Return the codec with values packed by another."""
+        """Return the codec with values packed by another; one that sends positions too takes the place of this one."""
+        if isinstance(getattr(values.pack, "__self__", None), _Sparse):
+            return values
         around = _Around(self, values)
         return Codec(around.pack, around.unpack, values.lossless)
 
