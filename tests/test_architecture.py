@@ -17,8 +17,8 @@ EMPTY_NAMES = {"utils", "helpers", "common", "base", "manager", "handler"}
 # The whole import order: a module imports from its own line and from the lines above it, never from below.
 # Modules on one line do not import each other, unless they are in the same package.
 ORDER = (
-    ("errors", "rng"),
-    ("safety",),
+    ("errors",),
+    ("rng", "safety"),
     ("atomic", "processes", "vectors"),
     ("spec",),
     ("privacy",),

@@ -101,3 +101,9 @@ def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:
         sb.rounds(sb.fedavg(), federation, task)  # type: ignore[arg-type]
     with pytest.raises(sb.ConfigError, match=r"the task is the text 'mlp', but an sb.Task is needed"):
         sb.rounds(sb.Method(sb.fedavg()), federation, "mlp")  # type: ignore[arg-type]
+
+
+def test_a_seed_below_0(data: sb.Dataset) -> None:
+    for call in (lambda: sb.task("linear", data, seed=-1), lambda: sb.federate(data, "iid", 4, seed=-1)):
+        with pytest.raises(sb.ConfigError, match=r"^seed must be a whole number of at least 0, but -1 was given\.$"):
+            call()

@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_OF_SERVER = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    "PYTHONSAFEPATH": "1",  # else it would import a random.py or numpy.py that is in the working directory
+}
 
 
 def context() -> Any:
     """Return a context that does not fork this process: a fork after torch has started threads can hang."""
+    start_server()
     served = "forkserver" in multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("forkserver" if served else "spawn")
 
@@ -30,10 +34,11 @@ def start_server() -> None:
     if "forkserver" in multiprocessing.get_all_start_methods():
         from multiprocessing import forkserver, resource_tracker
 
-        resource_tracker.ensure_running()  # first, because it ends with Ctrl-C unblocked
         forkserver.set_forkserver_preload(["silobench.runs.sweep"])
-        with _environment(_ONE_THREAD), without_main(), _without_interrupt():
-            forkserver.ensure_running()
+        with _environment(_OF_SERVER), without_main():
+            resource_tracker.ensure_running()  # first, because it ends with Ctrl-C unblocked
+            with _without_interrupt():
+                forkserver.ensure_running()
 
 
 @contextmanager

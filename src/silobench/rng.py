@@ -9,6 +9,8 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.errors import ConfigError
+
 
 def stream(seed: int, purpose: str, round: int = 0, party: int = 0) -> np.random.Generator:
     """Return the generator for one purpose, for example ``stream(seed, "order", round=3, party=7)``.
@@ -36,6 +38,8 @@ def key_words(seed: int, purpose: str, round: int = 0) -> NDArray[np.uint32]:
 
 
 def _key(seed: int, purpose: str, round: int, party: int) -> "list[int] | NDArray[np.uint32]":
+    if seed < 0:
+        raise ConfigError(f"seed must be a whole number of at least 0, but {seed} was given.")
     # crc32 names the purpose: stable across processes and versions, unlike hash().
     words = [seed, zlib.crc32(purpose.encode()), round, party]
     # An array gives the same stream and is read twice as fast, but cannot hold a seed of more than 32 bits.

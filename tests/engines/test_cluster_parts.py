@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from silobench.cli.running import with_cluster
 from silobench.engines import Job
 from silobench.engines.cluster import connection
 from silobench.engines.cluster.batches import _MOST, batches, in_order_of_start
+from silobench.engines.cluster.executor import Cluster
 from silobench.engines.cluster.parcels import parcelled, unparcelled
 from silobench.engines.cluster.tasks import Machine, Order, as_bytes, run_calls, this_machine
 from silobench.engines.shipping import packed, unpacked
@@ -180,3 +182,13 @@ def test_machines_with_other_versions_are_refused_by_name_and_other_processors_a
     with caplog.at_level("WARNING", logger="silobench"):
         connection._check_nodes(None)
     assert "the processors of 10.0.0.3 differ" in caplog.text
+
+
+def test_a_cluster_of_this_command_has_room_for_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five workers of half a CPU need three CPUs."""
+    asked: list[int] = []
+    library = SimpleNamespace(remote=lambda **needs: lambda function: function)
+    monkeypatch.setattr(connection, "connect", lambda address, least: asked.append(least))
+    monkeypatch.setattr(connection, "library", lambda: library)
+    Cluster("local", 0.5, 0.0, 5)
+    assert asked == [3]

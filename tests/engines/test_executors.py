@@ -105,6 +105,21 @@ def test_executors_are_known_by_name() -> None:
         ENGINES.build("auto(executor=pol)")
 
 
+def test_an_executor_gets_the_arguments_of_its_spec(monkeypatch) -> None:
+    monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
+    folders: list[str] = []
+
+    @EXECUTORS.register
+    def elsewhere(workers: int = 1, folder: str = "here") -> Executor:
+        folders.append(folder)
+        return Backwards(workers)
+
+    for kind in ("auto", "stacked", "vmap", "pool"):
+        engine = ENGINES.build(f"{kind}(workers=2, executor='elsewhere(folder={kind})')")
+        assert engine.place(2).workers == 2
+    assert folders == ["auto", "stacked", "vmap", "pool"]
+
+
 def test_jobs_in_this_process_report_as_those_of_workers_do(two) -> None:
     def count(last: int) -> Iterator[int]:
         yield from range(last)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,6 +137,45 @@ def test_without_a_compiler_one_warning_is_logged_and_pytorch_is_used(
     assert said[0].startswith("the native step is not available, because ")
     assert said[0].endswith(": PyTorch is used instead, which is slower.")
     assert not list(fresh.glob("*.so"))
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("'c++", r"the command in CXX cannot be read \(No closing quotation\)"),
+        (
+            "sh -c 'printf \"error: caf\\351\" >&2; exit 1'",  # in Latin-1
+            "the compiler sh ended with code 1 .error: caf\N{REPLACEMENT CHARACTER}.",
+        ),
+    ],
+)
+def test_any_text_of_or_about_a_compiler_is_shown(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
+) -> None:
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(NoNativeError, match=reason):
+        native()
+
+
+def test_a_blank_variable_names_no_compiler(compiler: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", " ")
+    monkeypatch.setenv("CC", shlex.join(compiler))
+    assert build._compiler() == compiler
+
+
+def test_a_self_test_that_hangs_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(build, "_SELF_TEST", "import time; time.sleep(1000)")
+    monkeypatch.setattr(build, "_PATIENCE", 0.01)
+    with pytest.raises(NoNativeError, match="the self-test of the compiled library did not end in"):
+        build.check(tmp_path / "step.so")
+
+
+def test_the_self_test_imports_nothing_from_the_working_directory(
+    library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('this numpy is a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    build.check(library)
 
 
 # It has every function that Python looks for in a library, and compiles quickly.

@@ -44,8 +44,22 @@ def test_closures_may_speak_of_silobench() -> None:
         torch.arange(90_000, dtype=torch.uint8),
         torch.ones(70_000, dtype=torch.bool),
         torch.ones(40_000, requires_grad=True),
+        torch.arange(40_000, dtype=torch.bfloat16),
+        torch.full((3,), 1j).conj(),
     ],
-    ids=["number", "integers", "empty", "square", "turned", "every second", "bytes", "booleans", "trained"],
+    ids=[
+        "number",
+        "integers",
+        "empty",
+        "square",
+        "turned",
+        "every second",
+        "bytes",
+        "booleans",
+        "trained",
+        "brief",
+        "conjugate",
+    ],
 )
 def test_tensors_arrive_as_they_were_and_can_be_written_to(tensor: torch.Tensor, large: bool) -> None:
     shelf = Shelf() if large else None
@@ -160,6 +174,24 @@ def test_what_is_written_to_an_array_there_is_seen_nowhere_else(tmp_path: Path) 
         content = packed(original, shelf)
         unpacked(content)[:] = 7
         assert original.sum() == unpacked(content).sum() == np.load(tmp_path / "rows.npy").sum() == 100_000
+
+
+@pytest.mark.parametrize("change", ["written in memory", "another file", "a shorter file", "no file"])
+def test_an_array_is_not_mapped_from_a_file_with_other_bytes(tmp_path: Path, change: str) -> None:
+    """A copy-on-write map that was written to, as rows that were standardised in place, differs from its file."""
+    file = tmp_path / "rows.npy"
+    np.save(file, np.ones(400_000))
+    mapped = np.load(file, mmap_mode="c")
+    if change == "written in memory":
+        mapped[-1] = 7
+    else:
+        file.unlink()
+    if change == "another file":
+        np.save(file, np.zeros(400_000))
+    if change == "a shorter file":
+        file.write_bytes(b"short")
+    shelf = Shelf()
+    np.testing.assert_array_equal(trip(mapped, shelf), mapped)
 
 
 def test_files_vanish_with_the_shelf() -> None:

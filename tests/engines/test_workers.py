@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -175,6 +177,25 @@ def test_workers_can_be_used_after_a_result_that_cannot_be_read(one) -> None:
     assert in_time(lambda: squares(one))
 
 
+@pytest.mark.parametrize("way", ["shared", "argument"])
+def test_what_a_worker_cannot_read_is_an_error_each_time(one, way: str) -> None:
+    """Such as a class of a file that has changed since the workers began. It is no death of the worker."""
+
+    class Bad:
+        def __reduce__(self):
+            def arrive():
+                raise LookupError("it has gone")
+
+            return arrive, ()
+
+    bad = Bad()
+    job = Job(id, (bad,), ()) if way == "shared" else Job(id, (), (bad,))
+    for _ in range(2):
+        with pytest.raises(LookupError, match="it has gone"):
+            list(one.results([job]))
+    assert squares(one)
+
+
 def test_listeners_may_take_turns(two, tmp_path: Path) -> None:
     def wait_for(file: Path | None) -> str:
         import time
@@ -300,3 +321,20 @@ def test_a_worker_that_is_slow_to_begin_gets_the_values_of_its_own_job(count: in
         assert list(workers.results(given)) == numbers.tolist()
     finally:
         workers.close()
+
+
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """The command does not either: people have files called random.py, and folders that others made."""
+    here, program = tmp_path / "here", tmp_path / "program.py"
+    here.mkdir()
+    (here / "random.py").write_text("raise SystemExit('this random is a file of the user')")
+    lines = (
+        "from silobench.engines.workers import Job, Workers",
+        "workers = Workers(1)",
+        "print(list(workers.results([Job(abs, (), (-3,))])))",
+        "workers.close()",
+    )
+    program.write_text("\n".join(lines))
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.stdout, done.stderr) == ("[3]\n", "")

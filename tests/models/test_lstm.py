@@ -198,6 +198,10 @@ def test_dropout_is_torchs_up_to_its_random_numbers(share: float) -> None:
     assert dropout(x, share, False) is x
 
 
+def test_a_dropout_close_to_1_keeps_numbers_finite() -> None:
+    assert dropout(torch.ones(1000), 1 - 1e-9, True).isfinite().all()
+
+
 def test_dropout_is_between_the_layers_and_before_the_last_one() -> None:
     x = texts()
     answers = {}

@@ -124,7 +124,10 @@ def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
             command = build._compiler()
         except build.NoNativeError:
             pytest.skip("there is no compiler")
-        patch.setattr(build, "_build", lambda _, path: path.write_bytes(b"whatever a stranger wrote"))
+        patch.setattr(build, "_build", lambda *_: pytest.fail("its self-test would load what a stranger wrote"))
+        with pytest.raises(build.NoNativeError, match=f"others can write to {folder}"):
+            build._built()
+        patch.setattr(build, "_is_whole", lambda path: path.write_bytes(b"whatever a stranger wrote") > 0)
         with pytest.raises(build.NoNativeError, match=f"others can write to {folder}"):
             build._built()
         assert command

@@ -174,6 +174,13 @@ def test_hostile_text_raises_no_other_exception(text: str) -> None:
         parse_terms(text, "+")
 
 
+@pytest.mark.parametrize("text", ["1" * 300_000 + "x", "a(" + "1," * 100_000, "a(b=" + "1,=" * 100_000])
+def test_long_hostile_text_is_read_once(text: str) -> None:
+    """Reading it once for each of its places would take hours."""
+    with pytest.raises(SpecError):
+        parse(text)
+
+
 @pytest.mark.parametrize("text", [r"csv(path='C:\data', label=y)", r"f('\d')"])
 def test_reading_never_warns(text: str) -> None:
     with warnings.catch_warnings(record=True) as seen:

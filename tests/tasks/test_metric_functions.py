@@ -167,6 +167,11 @@ def test_the_constant_of_a_metric_is_that_of_the_best_constant_answer() -> None:
     assert flipped.metric.constant == 0.75
 
 
+def test_a_target_that_is_often_0_causes_no_warning() -> None:
+    (each,) = extra_metrics(["median-error"], dataset([0, 0, 0, 0, 0, 1, 2], task="regression"))
+    assert each.metric.constant == 0
+
+
 def test_the_constant_of_an_error_is_that_of_the_median_or_the_mean() -> None:
     (each,) = extra_metrics(["median-error"], dataset([1, 2, 3, 10], task="regression"))
     assert each.metric.constant == 1.0

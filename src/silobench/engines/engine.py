@@ -189,5 +189,5 @@ def _processes(workers: int | None) -> int:
 
 
 def _known(executor: str) -> str:
-    """Return the name of an executor, or raise an error that suggests another name."""
-    return EXECUTORS.bind(executor).full.name
+    """Return the spec of an executor in its short form, or raise an error that suggests another one."""
+    return str(EXECUTORS.bind(executor).short)

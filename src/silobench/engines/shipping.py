@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 LARGE = 1 << 16  # bytes
+_COMPARED = 1 << 20  # bytes at a time
 
 
 class Shelf:
@@ -65,13 +66,24 @@ def _address(array: NDArray[Any]) -> int:
 
 
 def _mapped_from(array: NDArray[Any]) -> tuple[str, int] | None:
-    """Return the path and offset of the file that an array is mapped from, or None."""
+    """Return the path and offset of the file that an array is mapped from; None if there is none with its bytes."""
     root: Any = array
     while isinstance(root, np.ndarray):
         if isinstance(root, np.memmap) and root.filename is not None and not isinstance(root.base, np.ndarray):
-            return str(root.filename), root.offset + _address(array) - _address(root)
+            path, offset = str(root.filename), root.offset + _address(array) - _address(root)
+            return (path, offset) if _is_in_file(array, path, offset) else None
         root = root.base
     return None
+
+
+def _is_in_file(array: NDArray[Any], path: str, offset: int) -> bool:
+    """Whether a file has the bytes of an array. What was written to a copy-on-write map is in memory only."""
+    try:
+        stored = np.memmap(path, np.uint8, "r", offset, (array.nbytes,))
+    except (OSError, ValueError):  # the file is gone, or shorter
+        return False
+    ours, begins = array.reshape(-1).view(np.uint8), range(0, array.nbytes, _COMPARED)
+    return all(np.array_equal(ours[begin : begin + _COMPARED], stored[begin : begin + _COMPARED]) for begin in begins)
 
 
 def _map(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -94,13 +106,24 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.shelf = shelf
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is Tensor and obj.layout == torch.strided and obj.device.type == "cpu":
-            return torch.from_numpy, (obj.detach().numpy(),)
+        if (array := array_of(obj)) is not None:
+            return torch.from_numpy, (array,)
         if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)  # cloudpickle does not know silobench's module class
         if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= LARGE and is_plain(obj):
             return self.shelf.reduced(obj)
         return super().reducer_override(obj)
+
+
+def array_of(value: Any) -> NDArray[Any] | None:
+    """Return a tensor as an array; None for another value, or a tensor that is no array of NumPy, as of bfloat16."""
+    if type(value) is not Tensor or value.layout != torch.strided or value.device.type != "cpu":
+        return None
+    try:
+        array: NDArray[Any] = value.detach().numpy()
+    except (TypeError, RuntimeError):
+        return None
+    return array
 
 
 def is_plain(array: NDArray[Any]) -> bool:

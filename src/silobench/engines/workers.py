@@ -26,7 +26,7 @@ from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
 from silobench.method.types import Count
 from silobench.models.devices import prepare_process, visible_gpus
-from silobench.processes import context, cores, keep_memory, start_server, without_main
+from silobench.processes import context, cores, keep_memory, without_main
 
 _CACHED = 4  # shared values that workers remember
 _MAX_DEATHS = 3  # of workers on the same job
@@ -180,15 +180,17 @@ class Workers:
                 self._team.remove(worker)
             elif message.kind != "news":
                 worker.serial = None
+            if message.kind == "error":
+                worker.known = set()  # shared values that could not be unpacked are sent again, to fail again
             self._inboxes[serial].append(message)
 
     def _begin(self, worker: _Worker, job: Job) -> int:
         """Send a job to an idle worker, with the shared values that it does not have; return the job's serial."""
         shared = [self._share(value) for value in job.shared]
-        numbers = {one.number for one in self._shared}
-        new = [(one.number, one.content) for one in shared if one.number not in worker.known]
-        content = packed((job.function, [one.number for one in shared], new, worker.known - numbers, job.arguments))
-        worker.known = (worker.known & numbers) | {one.number for one in shared}
+        kept = worker.known & {one.number for one in self._shared}
+        new = [(one.number, one.content) for one in shared if one.number not in kept]
+        content = packed((job.function, [one.number for one in shared], new, kept, job.arguments))
+        worker.known = kept | {one.number for one in shared}
         worker.serial, worker.in_transit = next(self._serials), shared
         with suppress(OSError):  # the worker has just died, which is noticed when its answer is read
             worker.connection.send_bytes(content)
@@ -205,7 +207,6 @@ class Workers:
 
 
 def _start_worker(place: int) -> _Worker:
-    start_server()
     ours, theirs = Pipe()
     gpus = visible_gpus()
     process = context().Process(target=_serve, args=(theirs, gpus[place % len(gpus)] if gpus else None), daemon=True)
@@ -261,13 +262,13 @@ def _serve(connection: Connection, gpu: str | None) -> None:
     shared: dict[int, Any] = {}
     while True:
         try:
-            function, numbers, new, dropped, arguments = unpacked(connection.recv_bytes())
+            content = connection.recv_bytes()
         except EOFError:
             signal.signal(signal.SIGTERM, _go_on)  # it is ending already
             return
-        for number in dropped:
-            shared.pop(number, None)
         try:
+            function, numbers, new, kept, arguments = unpacked(content)
+            shared = {number: shared[number] for number in kept}
             shared |= {number: unpacked(content) for number, content in new}
             shelf = Shelf()  # lives until the next job comes: by then the result has arrived
             result = function(*(shared[number] for number in numbers), *arguments)

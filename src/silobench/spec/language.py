@@ -49,7 +49,7 @@ _NOTATION = [
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-  | (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=[\s()\[\],=+|]|$))
+  | (?P<number>-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?=[\s()\[\],=+|]|$))
   | (?P<mark>[()\[\],=+|])
   | (?P<word>[^\s()\[\],=+|'"]+)
 )""",
@@ -92,13 +92,14 @@ def _advice(text: str) -> str:
     """Return what to do about text of which Python could not make a call."""
     tokens = [token for _, token in _tokens(text)]
     for place, token in enumerate(tokens[:-3], 1):
-        values = [tokens[place + 1]]
-        rest = iter(tokens[place + 2 :])
-        while token and next(rest, "") == "," and (value := next(rest, "")) not in "()[],=+|":
-            values.append(value)
-        following = tokens[place + 2 * len(values)] if place + 2 * len(values) < len(tokens) else ""
-        values = values[:-1] if following == "=" else values  # the name of the next argument
-        if tokens[place] == "=" and len(values) > 1:
+        if tokens[place] != "=":
+            continue
+        last = place + 1
+        while tokens[last + 1 : last + 2] == [","] and "".join(tokens[last + 2 : last + 3]) not in "()[],=+|":
+            last += 2
+        is_next = tokens[last + 1 : last + 2] == ["="]  # so that the last value is the name of the next argument
+        values = tokens[place + 1 : last if is_next else last + 1 : 2]
+        if len(values) > 1:
             return f"'{values[1]}' has no name; write {token}=[{', '.join(values)}] if it is a list."
     if tokens and tokens[-1] in ("+", "|", ","):
         return f"nothing follows its last {tokens[-1]}; leave that out, or write one more spec."

@@ -138,7 +138,8 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
 def _relative_median(y: NDArray[np.float64]) -> float:
     """Return the number with the smallest mean of |error / y|."""
     order = np.argsort(y)
-    weights = np.cumsum(1 / np.maximum(np.abs(y[order]), np.finfo(np.float64).tiny))
+    with np.errstate(over="ignore"):  # where several numbers are 0, and the result is one of them
+        weights = np.cumsum(1 / np.maximum(np.abs(y[order]), np.finfo(np.float64).tiny))
     return float(y[order][np.searchsorted(weights, weights[-1] / 2)])
 
 

@@ -55,7 +55,7 @@ class Cluster:
 
     def __init__(self, address: str, cpus: float, gpus: float, limit: int | None = None, retries: int = _RETRIES):
         self.gpus, self._cpus, self._limit, self._retries = gpus, cpus, limit, retries
-        connection.connect(address, int((limit or 0) * cpus))
+        connection.connect(address, math.ceil((limit or 0) * cpus))
         self._library = connection.library()
         needs = {"num_cpus": cpus, "num_gpus": gpus}
         self._task = self._library.remote(max_retries=retries, retry_exceptions=False, **needs)(run_calls)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from silobench.engines.shipping import LARGE, Pickler, is_plain
+from silobench.engines.shipping import LARGE, Pickler, array_of, is_plain
 from silobench.federation import Federation
 
 Parcel: TypeAlias = list[NDArray[Any]]
@@ -53,8 +53,7 @@ class _Pickler(Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Federation:
             return _federation, _rows_as_arrays(obj)
-        if type(obj) is Tensor and obj.layout == torch.strided and obj.device.type == "cpu":
-            array = obj.detach().numpy()
+        if (array := array_of(obj)) is not None:
             self._copied[id(array)] = array
             return torch.from_numpy, (array,)
         return super().reducer_override(obj)

@@ -23,7 +23,7 @@ _REFUSALS = {
     3: "a label is not below the number of classes",
     4: "a column is not below the network's inputs",
     5: "there is not enough memory",
-    6: "a batch is empty, or a shifted window is outside the padded image",
+    6: "a batch is empty, or a window is shifted by more than 64 pixels",
 }
 _KINDS = {"uint8": 0, "float32": 1}
 _SPARSE = 2

@@ -42,6 +42,11 @@ _LIMITS = (
 )  # fmt: skip
 _LOG = logging.getLogger("silobench")
 _PATIENCE = 300  # seconds
+_SELF_TEST = """
+import runpy, sys
+sys.path.append(sys.argv.pop(1))
+runpy.run_module("silobench.engines.kernel.check", run_name="__main__", alter_sys=True)
+"""
 
 
 class NoNativeError(Exception):
@@ -101,11 +106,11 @@ def _built() -> Native:
     try:
         if not _is_whole(path):
             path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            _need_own(path.parent)  # before the self-test, which loads the library
             with FileLock(path.with_suffix(".lock")):
                 if not _is_whole(path):  # another process may have built it meanwhile
                     _build(command, path)
-        if not is_own(path) or not is_own(path.parent):  # loading a library executes it
-            raise NoNativeError(f"others can write to {path.parent}; set SILOBENCH_KERNELS to a folder of your own")
+        _need_own(path.parent, path)
         kernel = Kernel(path)
     except OSError as error:
         raise NoNativeError(
@@ -114,18 +119,31 @@ def _built() -> Native:
     return Native(kernel, key, path, version, cpu_features())
 
 
+def _need_own(folder: Path, *files: Path) -> None:
+    """Refuse a folder or a file in it that others can write: loading a library executes it."""
+    if not all(map(is_own, (folder, *files))):
+        raise NoNativeError(f"others can write to {folder}; set SILOBENCH_KERNELS to a folder of your own")
+
+
 def _folder() -> Path:
     """Return ``$SILOBENCH_KERNELS``, else a folder in the user's cache; for a user without a home, a temporary one."""
-    chosen = os.environ.get("SILOBENCH_KERNELS")
-    own = Path(tempfile.gettempdir()) / f"silobench-{os.getuid() if os.name == 'posix' else ''}"
-    return Path(chosen) if chosen else cache_folder(without_home=own) / "kernels"
+    if chosen := os.environ.get("SILOBENCH_KERNELS"):
+        return Path(chosen)
+    temporary = Path(tempfile.gettempdir()) / f"silobench-kernels-{os.getuid() if os.name == 'posix' else ''}"
+    folder = cache_folder(without_home=temporary)
+    return folder if folder == temporary else folder / "kernels"  # others could replace a folder in one of theirs
 
 
 def _compiler() -> list[str]:
     """Return the command in ``$CXX`` or ``$CC``, else the first compiler on the path."""
     for variable in ("CXX", "CC"):
-        if chosen := os.environ.get(variable):
-            return shlex.split(chosen)
+        chosen = os.environ.get(variable, "")
+        try:
+            command = shlex.split(chosen)
+        except ValueError as error:
+            raise NoNativeError(f"the command in {variable} cannot be read ({error})") from error
+        if command:
+            return command
     for name in _COMPILERS:
         if shutil.which(name):
             return [name]
@@ -194,8 +212,13 @@ def _digest_file(library: Path) -> Path:
 
 def check(library: Path) -> None:
     """Check a library in a separate process, because a wrong one may crash."""
-    command = [sys.executable, "-m", "silobench.engines.kernel.check", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    root = Path(__file__).parents[3]
+    # With -P, so that it imports nothing from the working directory, which may have a numpy.py.
+    command = [sys.executable, "-P", "-c", _SELF_TEST, str(root), str(library)]
+    try:
+        done = _finished(command)
+    except subprocess.TimeoutExpired as error:
+        raise NoNativeError(f"the self-test of the compiled library did not end in {_PATIENCE} seconds") from error
     if done.returncode:
         how = f"signal {-done.returncode}" if done.returncode < 0 else _error_line(done.stderr)
         raise NoNativeError(f"the compiled library failed its self-test ({how})")
@@ -203,7 +226,7 @@ def check(library: Path) -> None:
 
 def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = _finished(command)
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it did not finish in {_PATIENCE} seconds"
         raise NoNativeError(f"the compiler {command[0]} cannot be used ({reason})") from error
@@ -212,6 +235,13 @@ def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         detail = f" ({error_line})" if error_line else ""
         raise NoNativeError(f"the compiler {command[0]} ended with code {done.returncode}{detail}")
     return done
+
+
+def _finished(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end. Its output may be of any encoding: it is only shown."""
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", timeout=_PATIENCE, check=False
+    )
 
 
 def _error_line(text: str) -> str:
