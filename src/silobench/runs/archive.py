@@ -177,11 +177,11 @@ def _records(text: bytes, path: Path) -> Iterator[Record]:
         end = text.find(b"\n", start) + 1 or len(text)
         place = path / str(len(ids))
         facts = verified_facts(text[start:end], place)
-        size = facts.get("records", {}).get("bytes")
-        if facts["status"] != "complete" or not isinstance(size, int) or size < 0 or facts["id"] in ids:
+        is_finished = facts["status"] == "complete" and facts["records"]["bytes"] >= 0
+        if not is_finished or facts["id"] in ids:
             raise _damaged(path, f"run {len(ids) + 1} is not a finished run, or is there twice")
         ids.add(facts["id"])
-        start = end + size
+        start = end + facts["records"]["bytes"]
         yield Record(path / facts["id"], facts, text[end:start])
     if len(ids) != header.runs:
         raise _damaged(path, f"it has {len(ids)} of {header.runs} runs")
