@@ -20,10 +20,12 @@ from commands import Result, call, write
 from silobench.errors import ConfigError, DataError, RecordError
 from silobench.models import MODELS
 from silobench.models.module_file import _loaded
+from silobench.runs.archive import pack, records_of
 from silobench.runs.new_rows import features, numbers_per_row
 from silobench.runs.predict import trained_model
 from silobench.runs.stored import StoredRun, encoder_file, read_runs
 from silobench.tasks.row_format import RowFormat
+from stored import stored
 
 HEADER = ("age", "ward", "admitted", "hospital", "stay", "outcome")
 
@@ -687,3 +689,23 @@ def test_frozen_weights_come_back_with_the_seed(
     frame, data = _test_rows(run, folder)
     assert _accuracy(sb.predict(run.path, frame, model_file=file), data) == run.rounds[-1].accuracy
     assert isinstance(trained_model(run.path, model_file=file).network.module, nn.Sequential)
+
+
+def test_a_message_about_many_runs_suggests_a_name_that_one_of_them_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for partition in ("shards(per_party=1)", "label-dirichlet(beta=[0.1, 0.5])", "iid"):
+        stored([0.5], out=tmp_path / "runs", partition=partition)
+    several = call(capsys, "model", tmp_path / "runs")
+    example = several.err.split("--only '")[1].split("'")[0]
+    chosen = call(capsys, "model", tmp_path / "runs", "--only", example)
+    assert "has no model (checkpoint/state.safetensors is missing" in chosen.err
+
+
+def test_records_in_one_file_have_no_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored([0.5], out=tmp_path / "runs")
+    file = tmp_path / "one.runs.xz"
+    pack(records_of(tmp_path / "runs"), file)
+    answer = call(capsys, "model", file)
+    assert answer.code == 2
+    assert f"{file} has records of runs without their models: run the experiment again" in answer.err
