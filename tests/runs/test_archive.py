@@ -53,6 +53,16 @@ def test_runs_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert from_file == from_folder
 
 
+def test_unpacked_runs_are_not_written_through_a_link(file: Path, tmp_path: Path) -> None:
+    (record, _), out, elsewhere = records_of(file), tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    (out / record.id).symlink_to(elsewhere)
+    with pytest.raises(RecordError, match="is a link"):
+        unpack(file, out)
+    assert not list(elsewhere.iterdir())
+
+
 def test_equal_runs_give_equal_bytes(file: Path, tmp_path: Path) -> None:
     unpack(file, tmp_path / "again")
     twice = [*reversed(records_of(tmp_path / "again")), *records_of(file)]

@@ -16,6 +16,7 @@ from typing import Any
 
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError, RecordError, suggest
+from silobench.runs.folders import need_no_link
 from silobench.runs.stored import (
     StoredRun,
     read_bytes,
@@ -249,7 +250,8 @@ def unpack(path: Path, out: Path) -> int:
     records = records_of(path)
     for record in records:
         record.run  # noqa: B018 - nothing is written unless all of it is whole
-        if (other := out / record.id / "rounds.jsonl").exists() and sha256(read_bytes(other)) != sha256(record.lines):
+        other = need_no_link(out / record.id) / "rounds.jsonl"
+        if other.exists() and sha256(read_bytes(other)) != sha256(record.lines):
             raise RecordError(f"{other.parent} has other rounds than the run in {path}: choose another --out.")
     for record in records:
         folder = out / record.id
