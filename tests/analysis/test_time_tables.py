@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -310,9 +311,21 @@ def test_the_page_has_posteriors_and_bars(tmp_path: Path) -> None:
 
 def test_the_note_names_whose_core_seconds_these_are() -> None:
     measured, device = timed(20), timed(20, clock="device(speed=1000)", transforms="sign")
-    assert "core-second of this machine;" in time_table(cells([measured])).note
+    assert "core-second of the machine that trains;" in time_table(cells([measured])).note
     assert "training is that of the device that clock states" in time_table(cells([device])).note
     assert "where clock states a device" in time_table(cells([measured], [device])).note
+
+
+def test_a_note_speaks_of_one_clock_only_where_one_command_has_trained_all_parties() -> None:
+    """Real silos train on machines of their own, and the lead measures only how long their answers took."""
+    simulated, other = timed(20), timed(20, algorithm="scaffold")
+    lead = replace(other, facts=replace(other.facts, environment={"engine": "silos"}))
+    together, by_the_lead = "computing: wall-clock time, all parties together", "by the clock of the lead"
+    for runs, said in (([simulated], (True, False)), ([lead], (False, True)), ([simulated, lead], (True, True))):
+        found = cells(*([run] for run in runs))
+        notes = cost_table(found).note, time_table(found).note
+        assert (together in notes[0], by_the_lead in notes[0]) == said
+        assert "this machine" not in " ".join(notes)
 
 
 def test_only_a_table_with_solo_explains_why_its_parties_wait() -> None:

@@ -1,11 +1,15 @@
 """`run --dry-run`: it says what would be done, and does nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import call, write
+from silobench.runs.execute import execute
+from silobench.runs.experiment import plan, read_experiment
+from silobench.runs.prepare import prepare
 
 TINY = 'dataset = "fcube"\nmodel = "linear"\nparties = 2\nsolver = "sgd(steps=1)"\nalgorithm = ["fedavg", "fednova"]\n'
 
@@ -38,6 +42,19 @@ def test_a_preview_knows_what_is_finished(tmp_path: Path, capsys: pytest.Capture
     }
     done = call(capsys, *common, "--set", "rounds=2", "--dry-run", "--only", "*fedavg*")
     assert done.out == "1 run: 1 finished, 0 begun, 0 missing\nnothing is left to do\n"
+
+
+def test_a_preview_counts_only_the_rounds_that_a_begun_run_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = write(tmp_path / "tiny.toml", TINY + "rounds = 5\n"), tmp_path / "runs"
+    first, _ = plan(read_experiment(file))
+    list(execute(prepare(replace(first, until=3)), out))
+    result = call(capsys, "run", file, "--out", out, "--dry-run")
+    assert result.out.splitlines()[:2] == [
+        "2 runs: 0 finished, 1 begun, 1 missing",
+        "7 rounds to do: the time can be estimated once a run is finished",
+    ]
 
 
 def test_a_preview_finds_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

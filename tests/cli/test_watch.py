@@ -60,3 +60,18 @@ def test_pages_follow_a_run_until_ctrl_c(tmp_path: Path) -> None:
         "warning: --host 0.0.0.0 lets everyone who can reach this machine read the results; there is no password.",
         "stopped.",
     ]
+
+
+def test_a_directory_that_is_not_there_is_waited_for_and_said_to_be_missing(tmp_path: Path) -> None:
+    """The view may be started before the runs; a note tells of a misspelt path, also where the output is a pipe."""
+    process = start("watch", tmp_path / "later", "--port", "0", "--every", "0.1")
+    try:
+        assert process.stdout is not None
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        stored([0.5], 1, out=tmp_path / "later")
+        wait_for(f"{address}live.json", '"finished": 1')
+    finally:
+        process.kill()
+        _, err = process.communicate()
+    note = f"note: {tmp_path / 'later'} does not exist yet, so this waits for it: check the path, or start the runs."
+    assert err.splitlines() == [note]

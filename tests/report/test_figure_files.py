@@ -157,3 +157,14 @@ def test_report_writes_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert any("fedavg" in path.read_text() for path in files)
     wrong = call(capsys, "report", runs, "--figures", "gif")
     assert (wrong.code, "there is no format 'gif' of figures" in wrong.err) == (2, True)
+
+
+def test_a_report_is_not_written_into_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored([0.1, 0.5], out=tmp_path)
+    (run,) = tmp_path.glob("*/run.json")
+    before = sorted(run.parent.iterdir())
+    for place in (tmp_path, run.parent):
+        refusal = call(capsys, "report", tmp_path, "--output", place)
+        assert refusal.code == 2
+        assert f"{place} holds runs, and a report needs a folder of its own" in refusal.err
+    assert sorted(run.parent.iterdir()) == before

@@ -133,6 +133,22 @@ def test_importance_finds_what_matters(tmp_path: Path) -> None:
     assert importances(read_outcome(read_study(tmp_path / "c"), tmp_path / "c")) == {}
 
 
+def test_defaults_that_their_range_cannot_have_are_left_out(tmp_path: Path) -> None:
+    """The defaults of an argument may be None, or 0 where the range is logarithmic; other trials have numbers."""
+    space = {"solver.lr": "log(0.001, 1.0)", "solver.momentum": "log(0.01, 0.9)", "solver.steps": "range(1, 20)"}
+    ranges = {key: range_of(key, each) for key, each in space.items()}
+    trials = []
+    for number in range(9):
+        values = {"solver.lr": 0.001 * 2**number, "solver.momentum": 0.1 * number, "solver.steps": number or "None"}
+        ran = run(tmp_path / "trials", [0.1 * number], solver=f"sgd(lr={number + 1})")
+        trials.append(Trial(number, values, (ran,)))
+    Study(Definition({"dataset": "mnist"}, ranges, seeds=1), tuple(trials)).write(tmp_path)
+    assert math.isclose(sum(importances(read_outcome(read_study(tmp_path), tmp_path)).values()), 1)
+    search, *_ = study_sections(tmp_path)
+    charts = [drawing.chart for drawing in search.drawings if isinstance(drawing.chart, ScatterChart)]
+    assert [len(chart.marks) for chart in charts] == [9, 8, 8]
+
+
 def test_less_is_better_for_errors(tmp_path: Path) -> None:
     for number, error in enumerate([5.0, 3.0, 4.0]):
         regression([9.0, error], 0, solver=f"sgd(lr={number + 1})", out=tmp_path / "trials")

@@ -11,7 +11,7 @@ from silobench.errors import ConfigError, RecordError
 from silobench.runs import archive
 from silobench.runs.archive import PUBLISHED_FOLDER, pack, published_files, read_archive, records_of, unpack
 from silobench.runs.results import read_results
-from silobench.runs.stored import read_runs
+from silobench.runs.stored import facts_digest, read_runs
 from stored import stored
 
 EARLIER = Path(__file__).with_name("earlier") / "runs"
@@ -51,6 +51,16 @@ def test_runs_come_back_byte_for_byte(tmp_path: Path) -> None:
         read_archive(file), read_runs(out)
     ))  # fmt: skip
     assert from_file == from_folder
+
+
+def test_unpacked_runs_are_not_written_through_a_link(file: Path, tmp_path: Path) -> None:
+    (record, _), out, elsewhere = records_of(file), tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    (out / record.id).symlink_to(elsewhere)
+    with pytest.raises(RecordError, match="is a link"):
+        unpack(file, out)
+    assert not list(elsewhere.iterdir())
 
 
 def test_equal_runs_give_equal_bytes(file: Path, tmp_path: Path) -> None:
@@ -97,13 +107,25 @@ def test_a_run_that_is_there_twice_is_refused(file: Path) -> None:
         read_archive(rewrite(file, header + b"\n" + runs + runs))
 
 
-@pytest.mark.parametrize("size", ["-5", '"9"', "null", "true", "1e3", "99999999999"])
-def test_lengths_are_not_trusted(file: Path, size: str) -> None:
-    lines = text_of(file).split(b"\n")
-    length = json.loads(lines[1])["records"]["bytes"]
-    changed = text_of(file).replace(b'"bytes": %d' % length, b'"bytes": ' + size.encode())
+def with_records(file: Path, records: object, status: str = "complete") -> Path:
+    """Return an archive whose first run states another seal, in a description with the right digest."""
+    header, first, rest = text_of(file).split(b"\n", 2)
+    facts = {**json.loads(first), "records": records, "status": status}
+    line = json.dumps({**facts, "facts_sha256": facts_digest(facts)}).encode()
+    return rewrite(file, b"\n".join([header, line, rest]))
+
+
+@pytest.mark.parametrize("size", [-5, "9", None, True, 1e3, 99999999999])
+def test_lengths_are_not_trusted(file: Path, size: object) -> None:
+    seal = json.loads(text_of(file).split(b"\n")[1])["records"]
     with pytest.raises(RecordError):
-        read_archive(rewrite(file, changed))
+        read_archive(with_records(file, {**seal, "bytes": size}))
+
+
+@pytest.mark.parametrize("records", [None, 3, "all", []])
+def test_a_run_that_is_not_finished_may_state_anything_as_its_records(file: Path, records: object) -> None:
+    with pytest.raises(RecordError, match="is not a finished run"):
+        read_archive(with_records(file, records, "running"))
 
 
 @pytest.mark.parametrize("cut", [0, 5, 40, -1])

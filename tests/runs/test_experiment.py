@@ -6,7 +6,7 @@ import pytest
 
 from commands import call, write
 from silobench.errors import SilobenchError
-from silobench.runs.experiment import bind, plan
+from silobench.runs.experiment import bind, expand, plan
 from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_runs
 
@@ -129,3 +129,25 @@ def test_the_centralised_run_that_comes_first_has_no_choices_for_several_parties
         assert plain is not None
         assert origin is not None
         assert origin.id == plain.id
+
+
+def test_equal_values_of_a_list_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        expand({"dataset": "fcube", "seed": [3, 4, 3]})
+        expand({"dataset": "fcube", "participation": [1, 1.0]})  # one party, and all parties
+    assert caplog.messages == ["seed has 3 more than once: equal runs are done once"]
+
+
+def test_a_long_list_is_read_without_comparing_its_values() -> None:
+    class Name(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return super().__eq__(other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"csv(path={number}.csv, label=y)") for number in range(1000)]
+    assert len(expand({"dataset": names})) == len(names)
+    assert Name.compared <= 2 * len(names)

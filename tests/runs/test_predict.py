@@ -20,10 +20,12 @@ from commands import Result, call, write
 from silobench.errors import ConfigError, DataError, RecordError
 from silobench.models import MODELS
 from silobench.models.module_file import _loaded
-from silobench.runs.new_rows import numbers_per_row
+from silobench.runs.archive import pack, records_of
+from silobench.runs.new_rows import features, numbers_per_row
 from silobench.runs.predict import trained_model
 from silobench.runs.stored import StoredRun, encoder_file, read_runs
 from silobench.tasks.row_format import RowFormat
+from stored import stored
 
 HEADER = ("age", "ward", "admitted", "hospital", "stay", "outcome")
 
@@ -325,6 +327,30 @@ def test_a_run_stores_how_arrays_were_scaled(tmp_path: Path, capsys: pytest.Capt
     np.save(tmp_path / "rows.npy", encoded)
     printed = _predict(capsys, run.path, tmp_path / "rows.npy", "--encoded", "--json")
     assert json.loads(printed.out)["predictions"] == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([[1.0, 2.0], [3.0]], "there are rows of different lengths"),
+        (np.ma.masked_array(np.ones((1, 2)), [[False, True]]), "there are rows with masked values"),
+        (1.0, "there are rows as a float"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, "must have one length, but a: 2 and b: 1"),
+        ({}, "must have one length, but there are none"),
+    ],
+)
+def test_rows_that_are_no_array_are_one_sentence(rows: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        features(rows, RowFormat((2,), "float32", ("no", "yes")))
+
+
+@pytest.mark.parametrize("value", [-1, 10, 2.5])
+def test_numbers_that_stand_for_no_word_are_one_sentence(value: float) -> None:
+    form = RowFormat((2,), "int32", ("no", "yes"), vocabulary=10)
+    with pytest.raises(DataError, match=f"have the value {value}, but words are whole numbers from 0 to 9"):
+        features(np.array([[1, value]]), form)
+    answer = features(np.array([[0.0, 9.0]]), form)
+    assert (answer.dtype, answer.tolist()) == (np.int32, [[0, 9]])
 
 
 def test_an_array_has_no_columns_of_a_table(trained: StoredRun, tmp_path: Path) -> None:
@@ -663,3 +689,23 @@ def test_frozen_weights_come_back_with_the_seed(
     frame, data = _test_rows(run, folder)
     assert _accuracy(sb.predict(run.path, frame, model_file=file), data) == run.rounds[-1].accuracy
     assert isinstance(trained_model(run.path, model_file=file).network.module, nn.Sequential)
+
+
+def test_a_message_about_many_runs_suggests_a_name_that_one_of_them_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for partition in ("shards(per_party=1)", "label-dirichlet(beta=[0.1, 0.5])", "iid"):
+        stored([0.5], out=tmp_path / "runs", partition=partition)
+    several = call(capsys, "model", tmp_path / "runs")
+    example = several.err.split("--only '")[1].split("'")[0]
+    chosen = call(capsys, "model", tmp_path / "runs", "--only", example)
+    assert "has no model (checkpoint/state.safetensors is missing" in chosen.err
+
+
+def test_records_in_one_file_have_no_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored([0.5], out=tmp_path / "runs")
+    file = tmp_path / "one.runs.xz"
+    pack(records_of(tmp_path / "runs"), file)
+    answer = call(capsys, "model", file)
+    assert answer.code == 2
+    assert f"{file} has records of runs without their models: run the experiment again" in answer.err

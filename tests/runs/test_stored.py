@@ -14,7 +14,7 @@ from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.label import Label
 from silobench.runs.prepare import prepare
-from silobench.runs.stored import FinalFacts, RoundRow, RunFacts, StoredRun, read_run
+from silobench.runs.stored import FinalFacts, RoundRow, RunFacts, StoredRun, facts_digest, read_run
 from silobench.training.state import SLOWEST, RoundRecord
 
 CHOICES = {
@@ -103,6 +103,17 @@ def test_a_description_that_lacks_a_part_is_refused_by_name(finished: Path, tmp_
         (copy / "run.json").write_text(json.dumps({**facts, key: {}}))
         with pytest.raises(RecordError, match=r"run\.json is damaged|no.* run description|was changed"):
             read_run(copy)
+
+
+@pytest.mark.parametrize("value", ["12", None, 1.5, True, [1]])
+@pytest.mark.parametrize("key", ["rounds", "bytes", "sha256"])
+def test_a_seal_of_other_types_is_refused_by_name(finished: Path, tmp_path: Path, key: str, value: object) -> None:
+    copy = Path(shutil.copytree(finished, tmp_path / finished.name))
+    facts = json.loads((copy / "run.json").read_text())
+    facts["records"][key] = value
+    (copy / "run.json").write_text(json.dumps({**facts, "facts_sha256": facts_digest(facts)}))
+    with pytest.raises(RecordError, match=r"run\.json is|rounds\.jsonl is damaged"):
+        read_run(copy)
 
 
 def test_reading_needs_no_torch(finished: Path, tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_runs_that_were_planned_must_be_there(runs: Path) -> None:
     write_planned(runs, "tiny.toml", {path.name: "a run" for path in runs.iterdir()}, is_part=False)
     assert check_records(runs).notes == []
     shutil.rmtree(run_of(runs, "fedavg", seed=1))
-    assert check_all(runs).problems == ["1 runs were planned and are not there"]
+    assert check_all(runs).problems == ["1 run was planned and is not there"]
 
 
 @pytest.mark.parametrize(

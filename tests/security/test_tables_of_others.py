@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import call
+from commands import call, write
 from silobench.analysis.export import latex, markdown
 from silobench.analysis.tables import Entry, Table
 from silobench.safety.texts import cell
@@ -50,6 +50,23 @@ def test_printed_csv(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
         texts = [text for row in csv.reader(io.StringIO(reply.out)) for text in row]
         assert ("'=1+1" in texts) == bool(options)  # the name of a party
         assert not [text for text in texts if is_formula(text)]
+
+
+def test_predictions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Names of classes are in the cells of predictions, and in the heads of their probabilities."""
+    names = FORMULAS[:2]
+    rows = [f'{place},{place % 3},"{names[place % 2]}"' for place in range(20)]
+    table = write(tmp_path / "odd.csv", "\n".join(["a,b,y", *rows]) + "\n")
+    text = (
+        f'dataset = "csv(path={table}, label=y)"\nmodel = "linear"\nparties = 1\nrounds = 1\nsolver = "sgd(epochs=1)"'
+    )
+    run = call(capsys, "run", write(tmp_path / "odd.toml", text), "--out", tmp_path / "runs", "--workers", "1")
+    assert run.code == 0, run.err
+    reply = call(capsys, "predict", tmp_path / "runs", table, "--probabilities")
+    texts = [text for row in csv.reader(io.StringIO(reply.out)) for text in row]
+    assert {text for text in texts if text.startswith("'")} <= {f"'{name}" for name in names}
+    assert len(texts) == 21 * 4
+    assert not [text for text in texts if is_formula(text)]
 
 
 def test_exported_csv(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -299,6 +299,15 @@ def test_the_tuned_file_runs_what_was_confirmed(whole: tuple[Path, Answer], caps
     assert "already finished" in again.err or "[" not in again.err  # the same runs
 
 
+def test_keys_of_ranges_need_no_quotation_marks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ranges = "[tune]\nalgorithm.fedprox.mu = [0.1]\nsolver.lr = [0.1]\nalgorithm.mu = [0.2]\n"
+    text = TINY.partition("[tune]")[0].replace("rounds = 8", 'rounds = 1\nalgorithm = "fedprox"')
+    file, out = write(tmp_path / "plain.toml", text + ranges), tmp_path / "study"
+    answer = call(capsys, *grid_command(file, out, "--trials", "1", "--repeats", "0", "--confirm", "0"))
+    assert answer.code == 0, answer.err
+    assert set(read_study(out).definition.space) == {"algorithm.fedprox.mu", "solver.lr", "algorithm.mu"}
+
+
 def test_an_experiment_with_a_table_of_ranges_still_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = write(tmp_path / "tiny.toml", TINY.replace("rounds = 8", "rounds = 1"))
     assert call(capsys, "run", file, "--out", tmp_path / "runs", "--workers", "1").code == 0

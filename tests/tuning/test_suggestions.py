@@ -48,6 +48,30 @@ def test_values_are_inside_the_space_and_conditional_ones_only_where_they_belong
         assert all(float(f"{value:.3g}") == value for value in each.values.values() if isinstance(value, float))
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "random", "grid"])
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("range(1.0, 1.5, step=0.125)", [1.0, 1.125, 1.25, 1.375, 1.5]),
+        ("range(0.1234, 0.4234, step=0.1)", [0.1234, 0.2234, 0.3234, 0.4234]),
+        ("range(1000.0, 1020.0, step=5)", [1000.0, 1005.0, 1010.0, 1015.0, 1020.0]),
+        ("range(0, 0.4, step=0.1)", [0.0, 0.1, 0.2, 0.3, 0.4]),  # 0.1 + 2 * 0.1 is not 0.3 in floats
+    ],
+)
+def test_a_range_with_steps_has_exactly_its_steps(sampler: str, written: str, values: list[float]) -> None:
+    defined = definition(sampler, {"solver.lr": written})
+    assert list(defined.space["solver.lr"].values) == values
+    assert all(value in defined.space["solver.lr"] for value in values)
+    first = Observation({"solver.lr": values[1]}, 0.0)
+    seen = [first]
+    for number in range(1, len(values) if sampler == "grid" else 20):
+        suggested = suggestion(defined, CHOICES, number, seen, is_higher_better=True)
+        assert suggested is not None
+        seen.append(Observation(suggested, float(number)))
+    tried = {each.values["solver.lr"] for each in seen}
+    assert tried == set(values) if sampler == "grid" else tried <= set(values)
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_suggestion_depends_on_nothing_but_the_history(sampler: str) -> None:
     defined = definition(sampler)

@@ -425,9 +425,9 @@ def _computing_note(cells: Sequence[CellResult]) -> str:
     """Return whose seconds the computing of a run is."""
     real = [run.facts.environment.get("engine") == _SILOS for cell in cells for run in cell.runs]
     if not any(real):
-        return "all parties on this machine"
+        return "wall-clock time, all parties together"
     by_the_lead = "the rounds by the clock of the lead, letters and waits included"
-    return by_the_lead if all(real) else f"all parties on this machine, or between real silos {by_the_lead}"
+    return by_the_lead if all(real) else f"wall-clock time, all parties together; between real silos {by_the_lead}"
 
 
 def _sent_note(cells: Sequence[CellResult]) -> str:

@@ -26,14 +26,15 @@ _NOTES = {
 }
 _OF_SUMS = (
     "bytes: of all parties together, up from them and down to them; time: measured work of all parties and the "
-    "server on this machine, for replies that of the masks; a message from party to party via the server is one"
+    "server, for replies that of the masks; a message from party to party via the server is one"
 )
 _OF_CUTS = (
     "bytes: of all parties together, up to the party with the labels and down from it; time: measured work of senders "
-    "and receivers on this machine, without training"
+    "and receivers, without training"
 )
 _STATED = ", where training is that of the device that clock states"
-_SOME_STATED = " of this machine; where clock states a device, training is that of the device"
+_MEASURED = " of the machine that trains"
+_SOME_STATED = f"{_MEASURED}; where clock states a device, training is that of the device"
 
 
 def time_table(cells: Cells, by_partition: bool = False) -> Table:
@@ -62,7 +63,7 @@ def _note(column: str, cells: Cells) -> str:
     """Return how to read a column, as far as it depends on the clocks and algorithms of the cells."""
     if column == "rows/s":
         stated = {cell.label.clock.name == "device" for cell in cells}
-        where = {(False,): " of this machine", (True,): _STATED, (False, True): _SOME_STATED}[tuple(sorted(stated))]
+        where = {(False,): _MEASURED, (True,): _STATED, (False, True): _SOME_STATED}[tuple(sorted(stated))]
         return f"{_NOTES[column]}; rows/core-s: per core-second{where}"
     if column == "overhead, %" and any(map(_is_solo, cells)):
         return f"{_NOTES[column]}; with solo too, a party waits in each round for the largest or slowest one"

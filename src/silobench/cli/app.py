@@ -1,5 +1,6 @@
 """The commands: parse arguments, call the library, print. Heavy imports wait for a command, so --help is quick."""
 
+import io
 import json
 import logging
 import os
@@ -63,6 +64,7 @@ def main() -> None:
     """Run a command. An error that a user can cause prints one sentence and exits with code 2."""
     global _debugging
     _debugging = False
+    _need_no_utf8()
     _print_log_messages()
     try:
         code = app(prog_name="silobench", standalone_mode=False)
@@ -78,8 +80,8 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
-        place = f" for {error.filename}" if error.filename else ""
-        _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
+        place, reason = f" for {error.filename}" if error.filename else "", error.strerror or error
+        _fail(f"the operating system reported '{reason}'{place}: check the path, disk space and permissions.")
     else:
         if code == _INTERRUPTED:  # in a command that records nothing
             print("stopped.", file=sys.stderr)
@@ -99,6 +101,13 @@ def _explained(error: SilobenchError) -> str:
         return str(error)
     hint = "; `silobench --debug ...` shows the traceback." if details else ""
     return str(error).rstrip(".") + hint if hint else str(error)
+
+
+def _need_no_utf8() -> None:
+    r"""Let output in another encoding have any name: a letter that the encoding lacks is written out, such as \xb1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 class _ToStderr(logging.Handler):

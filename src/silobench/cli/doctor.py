@@ -11,7 +11,7 @@ from typing import Any
 from silobench import __version__
 from silobench.data.store.directory import data_dir
 from silobench.engines import kernel as kernels
-from silobench.processes import cores
+from silobench.processes import cores, cpu_info
 
 
 def diagnose() -> dict[str, Any]:
@@ -102,9 +102,8 @@ def _native() -> dict[str, Any]:
 
 
 def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or "unknown")
+    """Return the name of the processor."""
+    return cpu_info("model name") or platform.processor() or "unknown"
 
 
 def _gigabytes() -> float | None:

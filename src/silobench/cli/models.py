@@ -14,6 +14,7 @@ from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, Plugins
 from silobench.cli.output import print
 from silobench.errors import ConfigError, RecordError, suggest
+from silobench.safety.texts import cells
 
 if TYPE_CHECKING:
     from silobench.runs.trained_model import TrainedModel
@@ -77,8 +78,8 @@ def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Seq
     names = [f"prediction {place + 1}" for place in range(numbers)] if numbers else ["prediction"]
     writer.writerow(["row", *names, *(f"p({name})" for name in (classes if shares else ()))])
     for row, answer in enumerate(answers):
-        cells = answer if numbers else [answer]
-        writer.writerow([row + 1, *cells, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
+        texts = cells(answer if numbers else [answer])  # names of classes are those of whoever wrote the data
+        writer.writerow([row + 1, *texts, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
     return text.getvalue()
 
 

@@ -99,8 +99,8 @@ def _write_figures(results: "Results", title: str, folder: Path, form: str) -> l
 
 
 def _check_place(output: Path | None) -> None:
-    """Refuse a folder of runs as the place of a report: its pages would lie between them."""
-    if output and output.is_dir() and any(output.glob("*/run.json")):
+    """Refuse a run, or a folder of runs, as the place of a report: its pages would lie between the records."""
+    if output and output.is_dir() and ((output / "run.json").is_file() or any(output.glob("*/run.json"))):
         raise RecordError(
             f"{output} holds runs, and a report needs a folder of its own: choose another place, such as "
             f"{output / 'report'}."

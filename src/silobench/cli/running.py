@@ -205,11 +205,11 @@ def preview_all(
 def print_preview(preview: "Preview", as_json: bool) -> None:
     """Print what a command would do: counts, an estimate, and the first runs; as JSON, all of them."""
     from silobench.analysis.units import duration
-    from silobench.runs.preview import BEGUN, FINISHED, MISSING, rounds_of
+    from silobench.runs.preview import BEGUN, FINISHED, MISSING, rounds_to_do
 
     missing = preview.missing
     with waiting("counting the rounds"):
-        rounds = rounds_of(missing)
+        rounds = rounds_to_do(preview)
     if as_json:
         sys.stdout.writelines(preview.json_parts(rounds))
         return

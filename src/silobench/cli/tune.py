@@ -124,10 +124,18 @@ def _ranges(choices: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     table = choices.get("tune", {})
     if not isinstance(table, dict):
         raise ConfigError('tune must be a table of ranges: write [tune], and below it "solver.lr" = "log(0.001, 1.0)".')
+    return {**_flat(table), **given}
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of ranges by whole keys; solver.lr without quotation marks is a table in a table."""
     flat: dict[str, Any] = {}
-    for key, value in table.items():  # solver.lr without quotation marks is a table in a table
-        flat |= {f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value}
-    return {**flat, **given}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{name}": each for name, each in _flat(value).items()}
+        else:
+            flat[key] = value
+    return flat
 
 
 def _runner(engine: str, workers: int | None, plugins: Sequence[Path]) -> "Run":

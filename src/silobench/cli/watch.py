@@ -74,9 +74,11 @@ def _server(host: str, port: int | None, site: "LiveSite") -> "LiveServer":
 def _print_address(directory: Path, host: str, address: str) -> None:
     from silobench.live.server import is_private
 
+    is_there = directory.exists()
     print(f"watching {directory}: {address} (Ctrl-C ends it)", flush=True)
-    if not directory.exists():
-        print(f"note: {directory} does not exist yet, so this waits for it: check the path, or start the runs.")
+    if not is_there:
+        note = f"note: {directory} does not exist yet, so this waits for it: check the path, or start the runs."
+        print(note, file=sys.stderr)
     if not is_private(host):
         print(
             f"warning: --host {host} lets everyone who can reach this machine read the results; there is no password.",

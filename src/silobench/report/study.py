@@ -24,7 +24,7 @@ from silobench.report.page import Page
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import Metric
 from silobench.tuning.importance import importances
-from silobench.tuning.ranges import Interval
+from silobench.tuning.ranges import Interval, Range
 from silobench.tuning.study import STUDY, Outcome, TrialResult, final_score, read_outcome, read_study, study_directories
 from silobench.tuning.tables import confirm_table, cost_table, trials_table
 from silobench.tuning.verdict import sentences
@@ -110,7 +110,7 @@ def _by_argument(outcome: Outcome) -> list[Drawing]:
 
 def _against(outcome: Outcome, key: str) -> Drawing:
     metric, each = outcome.metric, outcome.study.definition.space[key]
-    trials = [trial for trial in outcome.finished if key in trial.trial.values]
+    trials = [trial for trial in outcome.finished if _has_place(trial, key, each)]
     used = [] if isinstance(each, Interval) else [*each.values, *(trial.trial.values[key] for trial in trials)]
     names = list(dict.fromkeys(map(str, used)))
     marks = [
@@ -126,6 +126,12 @@ def _against(outcome: Outcome, key: str) -> Drawing:
     axis = Axis(key, scale="log" if isinstance(each, Interval) and each.is_log else "linear", names=names)
     chart = ScatterChart(f"Score by {key}", axis, _axis(metric), marks)
     return Drawing(f"Score by {key}", chart, "Each point is a finished trial; other arguments differ between them.")
+
+
+def _has_place(trial: TrialResult, key: str, each: Range) -> bool:
+    """Whether an axis has the value of a trial: that of the defaults may be None, or 0 on a logarithmic one."""
+    values = trial.trial.values
+    return key in values and (not isinstance(each, Interval) or each.has_on_scale(values[key]))
 
 
 def _place(trial: TrialResult, key: str, names: Sequence[str]) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError, RecordError, suggest
+from silobench.runs.folders import need_no_link
 from silobench.runs.stored import (
     StoredRun,
     read_bytes,
@@ -177,11 +178,11 @@ def _records(text: bytes, path: Path) -> Iterator[Record]:
         end = text.find(b"\n", start) + 1 or len(text)
         place = path / str(len(ids))
         facts = verified_facts(text[start:end], place)
-        size = facts.get("records", {}).get("bytes")
-        if facts["status"] != "complete" or not isinstance(size, int) or size < 0 or facts["id"] in ids:
+        is_finished = facts["status"] == "complete" and facts["records"]["bytes"] >= 0
+        if not is_finished or facts["id"] in ids:
             raise _damaged(path, f"run {len(ids) + 1} is not a finished run, or is there twice")
         ids.add(facts["id"])
-        start = end + size
+        start = end + facts["records"]["bytes"]
         yield Record(path / facts["id"], facts, text[end:start])
     if len(ids) != header.runs:
         raise _damaged(path, f"it has {len(ids)} of {header.runs} runs")
@@ -249,7 +250,8 @@ def unpack(path: Path, out: Path) -> int:
     records = records_of(path)
     for record in records:
         record.run  # noqa: B018 - nothing is written unless all of it is whole
-        if (other := out / record.id / "rounds.jsonl").exists() and sha256(read_bytes(other)) != sha256(record.lines):
+        other = need_no_link(out / record.id) / "rounds.jsonl"
+        if other.exists() and sha256(read_bytes(other)) != sha256(record.lines):
             raise RecordError(f"{other.parent} has other rounds than the run in {path}: choose another --out.")
     for record in records:
         folder = out / record.id

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -186,10 +187,16 @@ def _axes(choices: dict[str, Any]) -> dict[str, Sequence[Any]]:
     for key, values in axes.items():
         if not _size(values):
             raise ConfigError(f"{key} is an empty list: give at least one value.")
-        repeated = [value for value in values if values.count(value) > 1] if isinstance(values, list) else []
-        if repeated:
-            _log.info("%s has %s more than once: equal runs are done once", key, value_shown(repeated[0]))
+        if isinstance(values, list):
+            _report_repeated(key, values)
     return axes
+
+
+def _report_repeated(key: str, values: Sequence[Any]) -> None:
+    """Log the first value that a list has twice; a participation of 1 is one party, and of 1.0 all of them."""
+    counts = Counter(map(repr, values))
+    if repeated := [value for value in values if counts[repr(value)] > 1]:
+        _log.info("%s has %s more than once: equal runs are done once", key, value_shown(repeated[0]))
 
 
 def _is_axis(key: str, value: Any) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from silobench.data.conversion import as_float32
+from silobench.data.conversion import as_array, as_float32
 from silobench.data.dataset import Features
 from silobench.data.readers.saved_arrays import read_npy, read_npz
 from silobench.errors import DataError, listed
@@ -34,6 +34,10 @@ def features(rows: Any, form: RowFormat, encoded: bool = False) -> Features:
 def _of_object(rows: Any, form: RowFormat, encoded: bool) -> Features:
     if isinstance(rows, Mapping) or hasattr(rows, "columns"):
         columns = {str(name): rows[name] for name in (rows if isinstance(rows, Mapping) else rows.columns)}
+        lengths = {name: len(column) if hasattr(column, "__len__") else 1 for name, column in columns.items()}
+        if len(set(lengths.values())) != 1:
+            counts = listed([f"{name}: {count}" for name, count in lengths.items()], 5) or "there are none"
+            raise DataError(f"the columns of the rows must have one length, but {counts}: give all values of each.")
         if form.encoder is not None and not encoded:
             return form.encoder.encode(columns)
         rows = np.column_stack([np.asarray(column) for column in columns.values()])
@@ -75,8 +79,7 @@ def _of_array(rows: Any, form: RowFormat, encoded: bool) -> Features:
     if sparse.issparse(rows):
         x: Any = rows.tocsr().astype(np.float32)
     else:
-        x = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
-        x = _converted(x, form)
+        x = _converted(as_array("there are rows", rows), form)
     if tuple(x.shape[1:]) != form.shape:
         raise DataError(
             f"the rows have the shape {tuple(x.shape)}, but the network reads rows of shape {form.shape}: give an "
@@ -94,12 +97,23 @@ def _converted(x: NDArray[Any], form: RowFormat) -> NDArray[Any]:
     if x.dtype.kind == "f" and not np.isfinite(as_float32(x)).all():
         raise DataError("the rows have NaN, infinite or too large values: fill them in first.")
     if form.vocabulary:
-        return x.astype(form.dtype)
+        return _words(x, form)
     if form.dtype == "uint8" and x.dtype.kind in "iu":
         if x.size and not 0 <= x.min() <= x.max() <= _BYTES:
             raise DataError(f"the rows have values from {x.min()} to {x.max()}, but pixels are 0 to {_BYTES}.")
         return x.astype(np.uint8)
     return x.astype(np.float32)
+
+
+def _words(x: NDArray[Any], form: RowFormat) -> NDArray[Any]:
+    """Return word numbers in the type of the training rows; numbers that stand for no word are refused."""
+    is_word = (x >= 0) & (x < form.vocabulary) & (x == np.floor(x))
+    if not is_word.all():
+        raise DataError(
+            f"the rows have the value {x[~is_word][0]}, but words are whole numbers from 0 to {form.vocabulary - 1}: "
+            "use the words that the network was trained on."
+        )
+    return x.astype(form.dtype)
 
 
 def as_stored(x: Features) -> "Tensor | sparse.csr_matrix":

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from silobench.runs.plan import Plan
 from silobench.runs.plans import Plans
 from silobench.runs.prepare import is_finished
-from silobench.runs.stored import read_run
+from silobench.runs.stored import read_header, read_run
 
 FINISHED, BEGUN, MISSING = "finished", "begun", "missing"
 _SAMPLE = 20  # finished runs that are read for an estimate
@@ -24,6 +23,7 @@ class Preview:
     status: Mapping[str, str]  # by id
     absent: Mapping[str, int]  # the number of runs without their dataset, by reason
     seconds_per_round: float | None  # the mean of some finished runs; None if none is finished
+    recorded: int = 0  # rounds of begun runs that are recorded
 
     @property
     def missing(self) -> Plans:
@@ -59,12 +59,14 @@ def preview(plans: Plans, absent: Mapping[str, int], out: Path) -> Preview:
         for run in (read_run(out / id) for id in itertools.islice(finished, _SAMPLE))
         if run.rounds
     ]
-    return Preview(plans, status, absent, fmean(costs) if costs else None)
+    headers = (read_header(out / id) for id, each in status.items() if each == BEGUN)
+    recorded = sum(header["round"] for header in headers if header)
+    return Preview(plans, status, absent, fmean(costs) if costs else None, recorded)
 
 
-def rounds_of(plans: "Plans | list[Plan]") -> int:
-    """Return the rounds of all plans together, those of begun runs included."""
-    return sum(plan.cell.rounds for plan in plans)
+def rounds_to_do(preview: Preview) -> int:
+    """Return the rounds that a command would do: those of missing runs, and what begun runs lack."""
+    return sum(plan.cell.rounds for plan in preview.missing) - preview.recorded
 
 
 def _status(path: Path) -> str:

@@ -56,7 +56,7 @@ def repeat(
     run: StoredRun,
     rounds: int | None = None,
     plugins: Sequence[Path] = (),
-    report: Callable[[int], object] = id,
+    report: Callable[[int], object] = lambda number: None,
     trusted: Sequence[Path] = (),
 ) -> Repetition:
     """Repeat a stored run and compare it, up to some round or to its end; `report` gets each round's number.

@@ -57,6 +57,7 @@ _FACTS = {
     "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
     "dataset": dict, "partition": dict,
 }  # fmt: skip
+_SEAL: Mapping[str, type] = {"rounds": int, "bytes": int, "sha256": str}  # `records` of a finished run
 _HEADER: Mapping[str, type | tuple[type, ...]] = {
     "bytes": int, "sha256": str, "round": int, "parties": int, "knobs": dict, "clock": (int, float), "crc": int,
 }  # fmt: skip
@@ -332,7 +333,8 @@ def verified_facts(content: bytes, path: Path) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = parsed_json(content)
         whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())
-        whole &= facts["status"] != "complete" or {"rounds", "bytes", "sha256"} <= facts["records"].keys()
+        sealed = _SEAL.items() if facts["status"] == "complete" else ()
+        whole &= all(type(facts["records"][key]) is kind for key, kind in sealed)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_whole(path) from error
     if not whole or facts["format"] != FORMAT:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
+from glob import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from silobench.method.solvers import SOLVERS
 from silobench.models import MODELS, Network, Sizes
 from silobench.models.module_file import code_file, file_and_name, read_text
 from silobench.models.modules import averageable
+from silobench.runs.archive import is_archive
 from silobench.runs.checkpoint import load_state
 from silobench.runs.experiment import load_plugin, registered_plugins
 from silobench.runs.horizontal import prepare
@@ -73,7 +75,7 @@ def chosen_run(path: Path, only: str = "*") -> StoredRun:
     more = f"; and {len(matching) - _SHOWN} more" if len(matching) > _SHOWN else ""
     raise ConfigError(
         f"{path} has {len(matching)} finished runs{'' if only == '*' else f' that match {only!r}'}: choose one with "
-        f"--only and a part of its name, such as --only '*{names[matching[0]].split(' / ', 2)[-1]}', or give its "
+        f"--only and a part of its name, such as --only '*{_unique_end(names[matching[0]], names)}', or give its "
         f"directory; they are {shown}{more}."
     )
 
@@ -85,11 +87,22 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
     return [" / ".join((*(run.label.text(key) for key in (*always, *others)), f"seed {run.seed}")) for run in runs]
 
 
+def _unique_end(name: str, names: Sequence[str]) -> str:
+    """Return the end of a name that no other one has, for a glob: from its algorithm on, or more of it."""
+    ends = (name.split(" / ", parts)[-1] for parts in (2, 1, 0))
+    return escape(next((end for end in ends if sum(other.endswith(end) for other in names) == 1), name))
+
+
 # --- its network -------------------------------------------------------------------------------------
 
 
 def model_of_run(run: StoredRun, party: str | None, model_file: str | Path | None) -> TrainedModel:
     """Return the trained network of a finished run, or that of one party."""
+    if is_archive(run.path.parent):
+        raise RecordError(
+            f"{run.path.parent} has records of runs without their models: run the experiment again, and give its "
+            "directory."
+        )
     if not checkpoint_file(run.path).is_file():
         raise RecordError(
             f"{run.path} has no model (checkpoint/state.safetensors is missing, as after --records-only): delete this "

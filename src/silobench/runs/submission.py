@@ -44,9 +44,10 @@ def _notes(path: Path, runs: Sequence[StoredRun]) -> Iterator[str]:
 
 def _missing(results: Results) -> Iterator[str]:
     if results.unfinished:
-        yield f"{results.unfinished} runs are not finished"
-    if results.not_started:
-        yield f"{len(results.not_started)} runs were planned and are not there"
+        yield "1 run is not finished" if results.unfinished == 1 else f"{results.unfinished} runs are not finished"
+    if absent := len(results.not_started):
+        were, are = ("run was", "is") if absent == 1 else ("runs were", "are")
+        yield f"{absent} {were} planned and {are} not there"
     if not any(run.complete for run in results.runs):
         yield "no run is finished"
 

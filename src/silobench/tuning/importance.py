@@ -32,12 +32,16 @@ def importances(outcome: Outcome) -> dict[str, float]:
 
 
 def _columns(each: Choices | Interval, values: Sequence[Any]) -> list[list[float]]:
-    """Return the features of an argument: its number, on its scale, or one column per choice; -1 where it is absent."""
+    """Return the features of an argument: one column per choice, or the number on its scale.
+
+    The number is -1 where there is none on the scale: the argument is absent, or its default is None or the zero of a
+    logarithmic range.
+    """
     if isinstance(each, Choices):
         return [[float(value == choice) for value in values] for choice in each.values]
     scale = math.log if each.is_log else float
     low = scale(each.low)
-    return [[-1.0 if value is None else scale(value) - low for value in values]]
+    return [[scale(value) - low if each.has_on_scale(value) else -1.0 for value in values]]
 
 
 def _summed(owners: Sequence[str], shares: Sequence[float]) -> dict[str, float]:

@@ -4,6 +4,8 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from silobench.errors import ConfigError, SpecError, value_shown
@@ -43,13 +45,21 @@ class Interval:
     def is_whole(self) -> bool:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
-    @property
+    @cached_property
     def values(self) -> tuple[float, ...]:
         """The values of an interval with steps, or of whole numbers on a linear scale; none otherwise."""
         if self._step is None:
             return ()
         count = math.floor((self.high - self.low) / self._step + 1e-9) + 1
-        return tuple(rounded(self.low + place * self._step) for place in range(count))
+        if self.is_whole:
+            return tuple(self.low + place * self._step for place in range(count))
+        low, step = Decimal(repr(self.low)), Decimal(repr(self._step))  # in floats, 0.1 + 2 * 0.1 is not 0.3
+        return tuple(float(low + place * step) for place in range(count))
+
+    def near(self, number: float) -> float:
+        """Return the value of an interval with steps that is nearest to a number between its bounds."""
+        assert self._step is not None
+        return self.values[round((number - self.low) / self._step)]
 
     @property
     def is_too_fine(self) -> bool:
@@ -61,8 +71,11 @@ class Interval:
         return self.step or (1 if self.is_whole and not self.is_log else None)
 
     def __contains__(self, value: object) -> bool:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and self.low <= value <= self.high and (not self.values or value in self.values)  # type: ignore[operator]
+        return _is_number(value) and self.low <= value <= self.high and (not self.values or value in self.values)  # type: ignore[operator]
+
+    def has_on_scale(self, value: object) -> bool:
+        """Whether a value is a number that the scale has, also outside of the bounds, as a default may be."""
+        return _is_number(value) and (value > 0 or not self.is_log)  # type: ignore[operator]
 
     def text(self) -> str:
         """Return the range as an experiment file states it."""
@@ -74,12 +87,12 @@ Range: TypeAlias = Choices | Interval
 
 
 def rounded(number: float) -> float:
-    """Return a number with three significant digits; a whole number as it is.
+    """Return a number with three significant digits.
 
-    >>> rounded(0.0123456), rounded(1234)
-    (0.0123, 1234)
+    >>> rounded(0.0123456)
+    0.0123
     """
-    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+    return float(f"{number:.{_DIGITS}g}")
 
 
 def range_of(key: str, written: Any) -> Range:

@@ -146,8 +146,8 @@ def _drawn(trial: Any, key: str, each: Range) -> Value:
         return trial.suggest_categorical(key, each.values)  # type: ignore[no-any-return]
     if each.is_whole:
         return int(trial.suggest_int(key, each.low, each.high, step=each.step or 1, log=each.is_log))
-    number = trial.suggest_float(key, each.low, each.high, step=each.step, log=each.is_log)
-    return _within(each, rounded(float(number)))
+    number = float(trial.suggest_float(key, each.low, each.high, step=each.step, log=each.is_log))
+    return each.near(number) if each.step else _within(each, rounded(number))
 
 
 def _within(each: Interval, number: float) -> float:

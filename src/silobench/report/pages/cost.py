@@ -8,7 +8,7 @@ from silobench.report.evidence import time_sections
 from silobench.report.headline import trade_offs
 from silobench.report.page import Page
 
-_BYTES = "Bytes are those of the messages, summed over parties and rounds. Computing is wall-clock time on one machine."
+_BYTES = "Bytes are those of the messages, summed over parties and rounds."
 
 
 def cost_page(contents: Contents) -> Page:
