@@ -1,5 +1,6 @@
 """Every page of a report in a real browser: quiet, readable on every screen, and safe with every name."""
 
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -10,7 +11,19 @@ from playwright.sync_api import Browser, Page, expect
 from study import CLASSES, IMAGE, PARTIES
 
 from silobench.report.charts.page import markup
-from silobench.report.charts.values import Axis, Heatmap, Line, LineChart, Mark, Point, ScatterChart
+from silobench.report.charts.values import (
+    Axis,
+    DensityChart,
+    DotChart,
+    Dots,
+    Heatmap,
+    Line,
+    LineChart,
+    Mark,
+    Point,
+    ScatterChart,
+    Value,
+)
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -220,3 +233,38 @@ def test_turned_names_are_whole(page: Page) -> None:
             ends = chart.locator(".turned").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
             assert len(ends) == len(names)
             assert min(ends) >= start
+
+
+def test_numbers_at_axes_are_whole(page: Page) -> None:
+    """No number at an axis is cut off, on a phone too: not at an end, and not where a part has more digits."""
+    error = Axis("MAE", low=0, high=4e6)
+    chart = DotChart("t", ["a", "b"], error, [Dots("", [Value(0.0), Value(4e6)])])
+    spots = ScatterChart("t", error, Axis("loss"), [Mark("a", 0, 1e14), Mark("b", 4e6, 0)])
+    odds = [("B", 0.1), ("equal", 0.1), ("A", 0.8)]
+    density = DensityChart("t", Axis("A - B"), [Point(at * 1e6, 4 - abs(at)) for at in range(-4, 5)], (-2e6, 2e6), odds)
+    steps = [Point(at, 95 + 0.01 * at) for at in range(20)]
+    line = LineChart(
+        "t", Axis("round", scale="whole"), Axis("accuracy", "percent", low=0, high=100), [Line("a", steps)]
+    )
+    assets = resources.files("silobench.report") / "assets"
+    parts = "".join(map(markup, (chart, spots, density, line)))
+    style, script = ((assets / name).read_text() for name in ("charts.css", "charts.js"))
+    page.set_content(f"<style>{style}</style>{parts}<script>{script}</script>")
+    for width in (320, 900):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate(CUT_OFF) == []
+    body = page.locator(".chart-line .chart-body")
+    body.focus()
+    for _ in range(3):
+        page.keyboard.press("+")
+    expect(page.locator(".chart-line")).to_have_class(re.compile("is-zoomed"))
+    expect(page.locator(".chart-line .chart-left")).to_contain_text("95.1")
+    assert page.evaluate(CUT_OFF) == []
+
+
+# Numbers that are not inside of what is shown of their chart, and cannot be reached by scrolling to the right.
+CUT_OFF = """() => [...document.querySelectorAll(".chart-body")].flatMap((body) => {
+  const { left, right } = body.getBoundingClientRect(), more = body.scrollWidth - body.clientWidth;
+  const boxes = [...body.querySelectorAll("text.tick")].map((one) => [one.textContent, one.getBoundingClientRect()]);
+  return boxes.filter(([, box]) => box.left < left || box.right > right + more).map(([text]) => text);
+})"""
