@@ -116,6 +116,7 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
         "01-curves-01-digits-label-count-k-1.svg", "01-curves-02-etc-passwd.svg", "01-curves-03-bars.svg",
         "02-con-b-01-digits-label-count-k-1.svg",
     ]  # fmt: skip
+    (tmp_path / "figures" / "100-curves-01-bars.svg").write_text("of an earlier report with many sections")
     for name in ("mine.svg", "01-mine.svg"):
         (tmp_path / "figures" / name).write_text("mine")
     write_figures(sections[1:], tmp_path / "figures", "svg")  # earlier figures go, other files stay

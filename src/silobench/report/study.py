@@ -109,7 +109,7 @@ def _by_argument(outcome: Outcome) -> list[Drawing]:
 
 
 def _against(outcome: Outcome, key: str) -> Drawing:
-    metric, best, each = outcome.metric, outcome.best, outcome.study.definition.space[key]
+    metric, each = outcome.metric, outcome.study.definition.space[key]
     trials = [trial for trial in outcome.finished if key in trial.trial.values]
     used = [] if isinstance(each, Interval) else [*each.values, *(trial.trial.values[key] for trial in trials)]
     names = list(dict.fromkeys(map(str, used)))
@@ -119,8 +119,8 @@ def _against(outcome: Outcome, key: str) -> Drawing:
             _place(trial, key, names),
             _shown(metric, trial.score),
             y_spread=_spread(metric, trial),
-            group="best" if trial is best else "trials",
-            colour=int(trial is best),
+            group="best" if trial is outcome.best else "trials",
+            colour=int(trial is outcome.best),
         )
         for trial in trials
     ]
