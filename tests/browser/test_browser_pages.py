@@ -10,6 +10,7 @@ from chromium import AXE, MISSING_AXE
 from playwright.sync_api import Browser, Page, expect
 from study import CLASSES, IMAGE, PARTIES
 
+from silobench.analysis.tables import Table, entries
 from silobench.report.charts.page import markup
 from silobench.report.charts.values import (
     Axis,
@@ -24,6 +25,7 @@ from silobench.report.charts.values import (
     ScatterChart,
     Value,
 )
+from silobench.report.rendering import environment
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -268,3 +270,26 @@ CUT_OFF = """() => [...document.querySelectorAll(".chart-body")].flatMap((body) 
   const boxes = [...body.querySelectorAll("text.tick")].map((one) => [one.textContent, one.getBoundingClientRect()]);
   return boxes.filter(([, box]) => box.left < left || box.right > right + more).map(([text]) => text);
 })"""
+
+
+# Numbers whose digits are on two lines, so that each part looks like a number.
+BROKEN = """() => [...document.querySelectorAll("tbody td.number")].filter((one) => {
+  const text = document.createTreeWalker(one, NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();
+  const tops = [...text.data].map((letter, at) => {
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getBoundingClientRect().top;
+  });
+  return tops.some((top, at) => at && top !== tops[at - 1] && /[\\d.]{2}/.test(text.data.slice(at - 1, at + 1)));
+}).map((one) => one.textContent)"""
+
+
+def test_printed_numbers_are_on_one_line(page: Page) -> None:
+    columns = ["method", *(f"c{place}" for place in range(8))]
+    table = Table("t", columns, [entries("fedavg", *["1380000 ± 108000"] * 8) for _ in range(3)])
+    style = (resources.files("silobench.report") / "assets" / "site.css").read_text()
+    markup_of = environment().get_template("macros.html").module.table
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.emulate_media(media="print")
+    page.set_content(f"<style>{style}</style><main>{markup_of(table)}</main>")
+    assert page.evaluate(BROKEN) == []
