@@ -78,6 +78,13 @@ def test_numbers_are_sorted_by_their_size(page: Page, texts: tuple[str, ...]) ->
     assert page.locator("td").all_inner_texts() == list(texts)
 
 
+def test_a_link_to_a_run_unfolds_it(page: Page, alone: Path) -> None:
+    page.goto(alone.as_uri())
+    link = page.locator("#runs tbody a").last
+    link.click()
+    expect(page.locator(f"details[id='{link.get_attribute('href').removeprefix('#')}']")).to_have_attribute("open", "")
+
+
 def test_filtering(page: Page, report: str) -> None:
     holder = runs_table(page, report)
     total = len(column(holder, "run"))

@@ -129,6 +129,8 @@ def test_an_unfinished_run_is_listed_with_its_curve(pages: dict[str, Element]) -
 def test_the_page_of_a_run_has_its_configuration_and_command(site: Path, pages: dict[str, Element]) -> None:
     root, toml = pages["runs/0000000000000000.html"], (site / "runs/0000000000000000.toml").read_text()
     command, shown = (one.text for one in root.each("pre"))
+    (heading,) = root.each("h1")
+    assert next(root.each("title")).text.startswith(f"{heading.text} · ")
     assert command == "silobench run 0000000000000000.toml --out runs/again"
     assert shown.split() == toml.split()
     assert 'algorithm = "fedavg"' in toml
