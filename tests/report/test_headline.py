@@ -95,6 +95,14 @@ def test_charts_of_several_models_say_which_model_they_show() -> None:
     assert names[1] == "Accuracy against bytes sent: mlp(32), mean over 2 settings"
 
 
+def test_of_many_partitions_those_that_hurt_most_are_shown() -> None:
+    trials = [runs(f"label-dirichlet(beta={place})", 0.9 - place / 100, trials=1) for place in range(1, 33)]
+    (drawing,) = charts(headline, *trials)
+    assert isinstance(drawing.chart, LineChart)
+    assert list(drawing.chart.x.names)[::29] == ["beta=3", "beta=32"]
+    assert drawing.note.endswith("The first 2 of 32 are left out.")
+
+
 def test_a_dataset_is_named_once() -> None:
     places = (("a", "iid"), ("b", "iid"), ("b", "octants"))
     trials = [

@@ -43,7 +43,7 @@ def headline(cells: Sequence[CellResult], colours: Mapping[str, int]) -> list[Dr
     names = _names(families)
     many = [(family, name) for family, name in zip(families, names, strict=True) if len(family) > 1]
     if many:
-        return [_by_setting(by_harm(family)[:_MOST_SETTINGS], name, colours) for family, name in many[:_MOST_CHARTS]]
+        return [_by_setting(by_harm(family), name, colours) for family, name in many[:_MOST_CHARTS]]
     return [_by_method(family[0]) for family in families[:_MOST_CHARTS] if len(family[0].cells) > 1]
 
 
@@ -71,7 +71,8 @@ def _value(cell: CellResult) -> Value | None:
     return Value(factor * score.mean, None if score.std is None else factor * score.std)
 
 
-def _by_setting(family: Sequence[Setting], named: str, colours: Mapping[str, int]) -> Drawing:
+def _by_setting(every: Sequence[Setting], named: str, colours: Mapping[str, int]) -> Drawing:
+    family = every[-_MOST_SETTINGS:]
     metric, first = family[0].first.metric, family[0].first
     methods = list(dict.fromkeys(name for setting in family for name in setting.cells))
     kind, names = partition_names(family)
@@ -84,8 +85,9 @@ def _by_setting(family: Sequence[Setting], named: str, colours: Mapping[str, int
         else "One trial each, so there are no error bars. "
     )
     chart = LineChart(title, Axis(kind, names=names), _axis(metric), lines, levels=_levels(first))
-    order = "Partitions are ordered by the mean over methods: those on the right hurt most." if len(family) > 1 else ""
-    return Drawing(title, chart, bars + order)
+    order = "Partitions are ordered by the mean over methods: those on the right hurt most."
+    some = f" The first {len(every) - len(family)} of {len(every)} are left out." if len(family) < len(every) else ""
+    return Drawing(title, chart, bars + order + some)
 
 
 def partition_names(family: Sequence[Setting]) -> tuple[str, list[str]]:
