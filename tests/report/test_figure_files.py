@@ -1,14 +1,18 @@
 """Charts as files for papers: formats, equal bytes, names, and the command."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 
 from commands import call
 from silobench.errors import ConfigError, RecordError
 from silobench.report.charts.files import draw
+from silobench.report.charts.files.blocks import bar_figure, dot_figure
+from silobench.report.charts.files.style import STYLE
 from silobench.report.charts.values import (
     Axis,
     BarChart,
@@ -99,6 +103,21 @@ def test_a_figure_has_its_names_and_units(tmp_path: Path) -> None:
     draw(CHARTS["lines"], tmp_path / "a.svg", "digits: iid")
     words = [one.text for one in ElementTree.parse(tmp_path / "a.svg").iter() if one.text]
     assert {"fedavg", "paper", "EMD", "accuracy, percent", "round", "constant", "digits: iid"} <= set(words)
+
+
+@pytest.mark.parametrize("is_dots", [True, False])
+def test_long_names_of_rows_do_not_touch(is_dots: bool) -> None:
+    names = [f"{name} · top-k(fraction=0.05) · quantize(bits={bits})" for name in ("fedavg", "solo") for bits in (4, 8)]
+    values, level = [Value(50.0)] * len(names), [Level("constant answer", 10.0)]
+    dots = DotChart("d", names, PERCENT, [Dots("", values)], levels=level)
+    bars = BarChart("b", names, PERCENT, [Bars("", values)], horizontal=True, levels=level)
+    with matplotlib.rc_context(STYLE):
+        figure = dot_figure(dots) if is_dots else bar_figure(bars)
+        figure.draw_without_rendering()
+    (axes,) = figure.axes
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
+    assert [one.get_text() for one in axes.texts] == ["constant answer"]
 
 
 def test_a_wrong_ending_and_a_wrong_place_are_refused(tmp_path: Path) -> None:
