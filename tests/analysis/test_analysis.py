@@ -19,12 +19,12 @@ from silobench.analysis.details import details, details_table
 from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
 from silobench.analysis.measured import measure_table
+from silobench.analysis.methods import setting_name
 from silobench.analysis.profile import profile_table
 from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import Table, cost_table, entries, score_table
 from silobench.loop.exchanges import exchange
 from silobench.papers import FINDINGS
-from silobench.report.drawing import caption
 from silobench.runs import facts
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, page, stored
@@ -157,7 +157,7 @@ def test_costs_are_by_the_number_of_parties_that_the_data_decided() -> None:
 
 def test_captions_and_data_in_words(tmp_path: Path) -> None:
     found = [replace(cell, label=cell.label.without("parties")) for cell in cells([run([0.5], parties=7)])]
-    assert caption(found[0], ["dataset", "partition", "parties"], found) == "mnist · iid · 7 parties"
+    assert setting_name(found[0], ["dataset", "partition", "parties"], found) == "mnist · iid · 7 parties"
     assert "6000 training rows, 1000 test rows" in page(found, tmp_path / "report.html")
 
 

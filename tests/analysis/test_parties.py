@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 from statistics import fmean, stdev
@@ -28,6 +29,7 @@ from silobench.tasks.metrics import ACCURACY, Metric
 from stored import cells, page, regression, stored, texts
 
 NAMES = ("Bergen", "Cork", "Delft")
+COLOURS = {"fedavg": 0, "solo": 1, "a<b": 2}
 CURVE = {"error": 0.125, "brier": 0.2, "rows": [0] * 14 + [1000], "confidence": [0.0] * 14 + [0.95],
          "accuracy": [0.0] * 14 + [0.8]}  # fmt: skip
 
@@ -339,7 +341,7 @@ def test_the_page_names_parties_and_draws_the_final_test(tmp_path: Path) -> None
 
 
 def test_dots_with_equal_scores_do_not_hide_each_other() -> None:
-    drawn = markup(parties_chart({"fedavg": {"a": 0.9, "b": 0.8}, "solo": {"a": 0.9, "b": 0.8}}, ACCURACY))
+    drawn = markup(parties_chart({"fedavg": {"a": 0.9, "b": 0.8}, "solo": {"a": 0.9, "b": 0.8}}, ACCURACY, COLOURS))
     series = re.findall(r'<path class="dots large d0" d="([^"]+)"', drawn)
     dots = [[tuple(map(float, dot)) for dot in re.findall(r"M([\d.]+) ([\d.]+)h", path)] for path in series]
     (first_a, first_b), (second_a, second_b) = dots
@@ -349,13 +351,30 @@ def test_dots_with_equal_scores_do_not_hide_each_other() -> None:
     assert "accuracy, percent" in drawn
 
 
+@pytest.mark.parametrize(
+    ("scores", "metric", "ends"),
+    [
+        ((1.0, 1.0), ACCURACY, (0.0, 100.0)),  # where all are right, the axis ends at 100%
+        ((0.9, 0.8), ACCURACY, (79.0, 100.0)),
+        ((0.9, 0.0), ACCURACY, (0.0, 100.0)),
+        ((3.0, math.inf), Metric("mae", "MAE", False, "years"), (0.0, 3.0)),
+        ((math.nan,), ACCURACY, (0.0, 100.0)),
+    ],
+)
+def test_the_axis_of_parties_holds_what_scores_can_be(
+    scores: tuple[float, ...], metric: Metric, ends: tuple[float, float]
+) -> None:
+    chart = parties_chart({"fedavg": {str(place): one for place, one in enumerate(scores)}}, metric, COLOURS)
+    assert (chart.x.low, chart.x.high) == pytest.approx(ends)
+
+
 def test_drawings_are_xml_with_escaped_names() -> None:
     curve = CalibrationFacts.from_json(CURVE)
     drawings = [
-        parties_chart({"a<b": {"x & y": 0.5, "z": None}}, ACCURACY),
-        parties_chart({"fedavg": {"a": 3.0, "b": 3.0}}, Metric("mae", "MAE", False, "years")),
-        parties_chart({"fedavg": {"a": None}}, ACCURACY),
-        reliability_chart({"a<b": curve}),
+        parties_chart({"a<b": {"x & y": 0.5, "z": None}}, ACCURACY, COLOURS),
+        parties_chart({"fedavg": {"a": 3.0, "b": 3.0}}, Metric("mae", "MAE", False, "years"), COLOURS),
+        parties_chart({"fedavg": {"a": None}}, ACCURACY, COLOURS),
+        reliability_chart({"a<b": curve}, COLOURS),
         confusion_chart([[3, 1], [0, 0]], ["<no>", "yes"]),
         confusion_chart([[1] * 40] * 40, [f"class {place}" for place in range(40)]),
     ]
@@ -365,8 +384,8 @@ def test_drawings_are_xml_with_escaped_names() -> None:
 
 
 def test_a_setting_without_a_final_test_has_no_section() -> None:
-    assert final_section(cells([stored([0.9])]), "iid") is None
-    section = final_section(cells([hospitals()]), "iid")
+    assert final_section(cells([stored([0.9])]), "iid", COLOURS) is None
+    section = final_section(cells([hospitals()]), "iid", COLOURS)
     assert section is not None
     assert [drawing.name for drawing in section.drawings] == [
         "own test rows by party, seed 0", "reliability, seed 0", "confusions of fedavg",
@@ -376,7 +395,7 @@ def test_a_setting_without_a_final_test_has_no_section() -> None:
 def test_a_model_that_is_equally_sure_of_all_answers_is_a_dot() -> None:
     def drawn(rows: list[int]) -> str:
         curve = CalibrationFacts(0.1, 0.2, rows, [0.5, 0.9], [0.4, 0.8])
-        return markup(reliability_chart({"fedavg": curve}))
+        return markup(reliability_chart({"fedavg": curve}, COLOURS))
 
     both, one = drawn([5, 5]), drawn([0, 5])
     assert [text.count('class="line d0"') for text in (both, one)] == [1, 0]

@@ -1,5 +1,6 @@
 """Every page of a report in a real browser: quiet, readable on every screen, and safe with every name."""
 
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -9,8 +10,22 @@ from chromium import AXE, MISSING_AXE
 from playwright.sync_api import Browser, Page, expect
 from study import CLASSES, IMAGE, PARTIES
 
+from silobench.analysis.tables import Table, entries
 from silobench.report.charts.page import markup
-from silobench.report.charts.values import Axis, Heatmap, Line, LineChart, Mark, Point, ScatterChart
+from silobench.report.charts.values import (
+    Axis,
+    DensityChart,
+    DotChart,
+    Dots,
+    Heatmap,
+    Line,
+    LineChart,
+    Mark,
+    Point,
+    ScatterChart,
+    Value,
+)
+from silobench.report.rendering import environment
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -220,3 +235,61 @@ def test_turned_names_are_whole(page: Page) -> None:
             ends = chart.locator(".turned").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
             assert len(ends) == len(names)
             assert min(ends) >= start
+
+
+def test_numbers_at_axes_are_whole(page: Page) -> None:
+    """No number at an axis is cut off, on a phone too: not at an end, and not where a part has more digits."""
+    error = Axis("MAE", low=0, high=4e6)
+    chart = DotChart("t", ["a", "b"], error, [Dots("", [Value(0.0), Value(4e6)])])
+    spots = ScatterChart("t", error, Axis("loss"), [Mark("a", 0, 1e14), Mark("b", 4e6, 0)])
+    odds = [("B", 0.1), ("equal", 0.1), ("A", 0.8)]
+    density = DensityChart("t", Axis("A - B"), [Point(at * 1e6, 4 - abs(at)) for at in range(-4, 5)], (-2e6, 2e6), odds)
+    steps = [Point(at, 95 + 0.01 * at) for at in range(20)]
+    line = LineChart(
+        "t", Axis("round", scale="whole"), Axis("accuracy", "percent", low=0, high=100), [Line("a", steps)]
+    )
+    assets = resources.files("silobench.report") / "assets"
+    parts = "".join(map(markup, (chart, spots, density, line)))
+    style, script = ((assets / name).read_text() for name in ("charts.css", "charts.js"))
+    page.set_content(f"<style>{style}</style>{parts}<script>{script}</script>")
+    for width in (320, 900):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate(CUT_OFF) == []
+    body = page.locator(".chart-line .chart-body")
+    body.focus()
+    for _ in range(3):
+        page.keyboard.press("+")
+    expect(page.locator(".chart-line")).to_have_class(re.compile("is-zoomed"))
+    expect(page.locator(".chart-line .chart-left")).to_contain_text("95.1")
+    assert page.evaluate(CUT_OFF) == []
+
+
+# Numbers that are not inside of what is shown of their chart, and cannot be reached by scrolling to the right.
+CUT_OFF = """() => [...document.querySelectorAll(".chart-body")].flatMap((body) => {
+  const { left, right } = body.getBoundingClientRect(), more = body.scrollWidth - body.clientWidth;
+  const boxes = [...body.querySelectorAll("text.tick")].map((one) => [one.textContent, one.getBoundingClientRect()]);
+  return boxes.filter(([, box]) => box.left < left || box.right > right + more).map(([text]) => text);
+})"""
+
+
+# Numbers whose digits are on two lines, so that each part looks like a number.
+BROKEN = """() => [...document.querySelectorAll("tbody td.number")].filter((one) => {
+  const text = document.createTreeWalker(one, NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();
+  const tops = [...text.data].map((letter, at) => {
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getBoundingClientRect().top;
+  });
+  return tops.some((top, at) => at && top !== tops[at - 1] && /[\\d.]{2}/.test(text.data.slice(at - 1, at + 1)));
+}).map((one) => one.textContent)"""
+
+
+def test_printed_numbers_are_on_one_line(page: Page) -> None:
+    columns = ["method", *(f"c{place}" for place in range(8))]
+    table = Table("t", columns, [entries("fedavg", *["1380000 ± 108000"] * 8) for _ in range(3)])
+    style = (resources.files("silobench.report") / "assets" / "site.css").read_text()
+    markup_of = environment().get_template("macros.html").module.table
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.emulate_media(media="print")
+    page.set_content(f"<style>{style}</style><main>{markup_of(table)}</main>")
+    assert page.evaluate(BROKEN) == []

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,26 @@ def test_sorting(page: Page, report: str) -> None:
     expect(other).to_have_attribute("aria-sort", "ascending")
     expect(holder.locator("[aria-sort]")).to_have_count(1)
     assert column(holder, "algorithm") == sorted(column(holder, "algorithm"))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [("2.9x", "3.2x", "3.9x", "12.5x"), ("0.9 kB", "2.5 kB", "1.2 MB"), ("900 ms", "1.5 s", "2 min"), ("1e-05", "0.1")],
+)
+def test_numbers_are_sorted_by_their_size(page: Page, texts: tuple[str, ...]) -> None:
+    rows = "".join(f"<tr><th>a</th><td>{text}</td></tr>" for text in texts[::-1])
+    table = f"<table><thead><tr><th>name</th><th>number</th></tr></thead><tbody>{rows}</tbody></table>"
+    script = (resources.files("silobench.report") / "assets" / "tables.js").read_text()
+    page.set_content(f'<script>{script}</script><div class="table"><div class="scroll">{table}</div></div>')
+    page.get_by_role("button", name="number").click()
+    assert page.locator("td").all_inner_texts() == list(texts)
+
+
+def test_a_link_to_a_run_unfolds_it(page: Page, alone: Path) -> None:
+    page.goto(alone.as_uri())
+    link = page.locator("#runs tbody a").last
+    link.click()
+    expect(page.locator(f"details[id='{link.get_attribute('href').removeprefix('#')}']")).to_have_attribute("open", "")
 
 
 def test_filtering(page: Page, report: str) -> None:

@@ -55,6 +55,8 @@ def test_a_look_notices_every_kind_of_change(tmp_path: Path) -> None:
         "the end": growing.finish,
         "another run": lambda: stored([0.5], 1, out=tmp_path),
         "a plan": lambda: write_planned(tmp_path, "plan", {"0" * 16: "a run"}, is_part=False),
+        "a study in a folder": lambda: write_study(tmp_path / "tuned", "{}"),
+        "a trial of it": lambda: write_study(tmp_path / "tuned", '{"trials": []}'),
         "a damage of the same size": lambda: damage(growing.path / "rounds.jsonl"),
         "a deleted run": lambda: shutil.rmtree(growing.path),
     }
@@ -65,6 +67,11 @@ def test_a_look_notices_every_kind_of_change(tmp_path: Path) -> None:
         now = look_at(tmp_path)
         assert now != before, name
         before = now
+
+
+def write_study(folder: Path, content: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "study.json").write_text(content)
 
 
 def damage(file: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from silobench.report.charts.describe import describe
 from silobench.report.charts.page import markup
+from silobench.report.charts.page.dots import dot_ruler
 from silobench.report.charts.page.lines import apart
 from silobench.report.charts.page.texts import coordinate, path
 from silobench.report.charts.rulers import ruler, thinned
@@ -102,6 +103,13 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show() -> None:
     assert len(re.findall("M", marks(chart, "dots")[0])) == 2
 
 
+@pytest.mark.parametrize("values", [(2.3, 4.4), (0.011, 0.019), (6.0, 9.0), (5.0, 5.0)])
+def test_a_short_logarithmic_axis_has_ticks_too(values: tuple[float, float]) -> None:
+    made = ruler(Axis("lr", scale="log"), values)
+    assert len(made.ticks) >= 2
+    assert all(made.low <= at <= made.high for at, _ in made.ticks)
+
+
 def test_a_band_goes_from_mean_minus_spread_to_mean_plus_spread() -> None:
     points = [Point(at, 50, 10) for at in range(21)]
     (band,) = marks(lines(points), "band")
@@ -156,6 +164,23 @@ def test_groups_with_long_names_lie() -> None:
     chart = BarChart("bars", names, PERCENT, [Bars("a", [Value(1), Value(2)])])
     assert 'data-chart="row"' in markup(chart)
     assert f"<title>{names[0]}</title>" in markup(chart)  # what is shortened is whole under the pointer
+
+
+def test_names_of_bars_are_whole_on_several_lines() -> None:
+    names = ["fedavg · quantize(bits=4), server", "fedavg · quantize(bits=4), mean party"]
+    drawn = markup(BarChart("t", names, Axis("time", "s"), [Bars("train", [Value(1.0), Value(2.0)])], horizontal=True))
+    ticks = re.findall(r'<text class="tick"[^>]*text-anchor="end">([^<]*)</text>', drawn)
+    assert "".join(ticks).replace(" ", "") == "".join(names).replace(" ", "")
+
+
+def test_numbers_at_the_end_of_an_axis_have_room() -> None:
+    chart = DotChart("t", ["a", "b"], Axis("MAE", high=4e6), [Dots("", [Value(0.0), Value(4e6)])])
+    made = dot_ruler(chart)
+    assert made.ticks[-1] == (4e6, "4,000,000")
+    (pad,) = re.findall(r'</svg><svg width="(\d+)" height="1" aria-hidden="true"></svg>', markup(chart))
+    assert int(pad) + 18 >= 6.6 * len("4,000,000") / 2  # half of it is beyond the plot; 18 pixels are free anyway
+    small = DotChart("t", ["a"], Axis("accuracy", "percent", high=100.0), [Dots("", [Value(50.0)])])
+    assert 'height="1"' not in markup(small)
 
 
 def test_dots_and_posteriors_are_where_their_axes_say() -> None:
@@ -225,6 +250,9 @@ def test_a_large_heatmap_costs_few_letters() -> None:
             ["1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB", "1 GB"],
             "traffic",
         ),
+        (Axis("MAE"), [0, 4e14], ["0", "1e+14", "2e+14", "3e+14", "4e+14"], "MAE"),
+        (Axis("MAE"), [0, 8e6], ["0", "2,000,000", "4,000,000", "6,000,000", "8,000,000"], "MAE"),
+        (Axis("loss"), [0, 1e-9], ["0", "2e-10", "4e-10", "6e-10", "8e-10", "1e-09"], "loss"),
         (Axis("loss"), [-0.3, 0.2], ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2"], "loss"),
     ],
 )

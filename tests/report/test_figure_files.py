@@ -1,14 +1,18 @@
 """Charts as files for papers: formats, equal bytes, names, and the command."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 
 from commands import call
 from silobench.errors import ConfigError, RecordError
 from silobench.report.charts.files import draw
+from silobench.report.charts.files.blocks import bar_figure, dot_figure
+from silobench.report.charts.files.style import STYLE
 from silobench.report.charts.values import (
     Axis,
     BarChart,
@@ -101,6 +105,21 @@ def test_a_figure_has_its_names_and_units(tmp_path: Path) -> None:
     assert {"fedavg", "paper", "EMD", "accuracy, percent", "round", "constant", "digits: iid"} <= set(words)
 
 
+@pytest.mark.parametrize("is_dots", [True, False])
+def test_long_names_of_rows_do_not_touch(is_dots: bool) -> None:
+    names = [f"{name} · top-k(fraction=0.05) · quantize(bits={bits})" for name in ("fedavg", "solo") for bits in (4, 8)]
+    values, level = [Value(50.0)] * len(names), [Level("constant answer", 10.0)]
+    dots = DotChart("d", names, PERCENT, [Dots("", values)], levels=level)
+    bars = BarChart("b", names, PERCENT, [Bars("", values)], horizontal=True, levels=level)
+    with matplotlib.rc_context(STYLE):
+        figure = dot_figure(dots) if is_dots else bar_figure(bars)
+        figure.draw_without_rendering()
+    (axes,) = figure.axes
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
+    assert [one.get_text() for one in axes.texts] == ["constant answer"]
+
+
 def test_a_wrong_ending_and_a_wrong_place_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"a\.gif must end in \.pdf, \.svg or \.png"):
         draw(BARS, tmp_path / "a.gif")
@@ -116,6 +135,7 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
         "01-curves-01-digits-label-count-k-1.svg", "01-curves-02-etc-passwd.svg", "01-curves-03-bars.svg",
         "02-con-b-01-digits-label-count-k-1.svg",
     ]  # fmt: skip
+    (tmp_path / "figures" / "100-curves-01-bars.svg").write_text("of an earlier report with many sections")
     for name in ("mine.svg", "01-mine.svg"):
         (tmp_path / "figures" / name).write_text("mine")
     write_figures(sections[1:], tmp_path / "figures", "svg")  # earlier figures go, other files stay

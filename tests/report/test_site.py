@@ -12,6 +12,8 @@ import pytest
 from markup import Element, read, table_texts
 from silobench.errors import RecordError
 from silobench.papers import FINDINGS, collect_cells, paper_pages
+from silobench.report.contents import Contents
+from silobench.report.pages.partitions import partitions_page
 from silobench.report.site import WRITTEN, write_site
 from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun, read_runs
@@ -127,6 +129,8 @@ def test_an_unfinished_run_is_listed_with_its_curve(pages: dict[str, Element]) -
 def test_the_page_of_a_run_has_its_configuration_and_command(site: Path, pages: dict[str, Element]) -> None:
     root, toml = pages["runs/0000000000000000.html"], (site / "runs/0000000000000000.toml").read_text()
     command, shown = (one.text for one in root.each("pre"))
+    (heading,) = root.each("h1")
+    assert next(root.each("title")).text.startswith(f"{heading.text} · ")
     assert command == "silobench run 0000000000000000.toml --out runs/again"
     assert shown.split() == toml.split()
     assert 'algorithm = "fedavg"' in toml
@@ -328,3 +332,12 @@ def test_a_report_says_how_many_runs_have_pages(
     first = write(with_ids(study()), tmp_path / place)
     text = (first if first.name == place else first.with_name("runs.html")).read_text()
     assert "Each of the first 2 runs has a page" in text
+
+
+def test_partitions_are_in_the_order_of_their_first_runs() -> None:
+    names = ("iid", "octants", "iid", "shards", "octants")
+    runs = [stored([0.5], partition=name, algorithm=f"fedprox(mu={place})") for place, name in enumerate(names)]
+    found = cells(*([run] for run in runs))
+    contents = Contents("t", found, runs)
+    partitions = [section.table.rows for section in partitions_page(contents).sections if section.table.rows]
+    assert [row[0].text for row in partitions[0]] == ["iid", "octants", "shards"]

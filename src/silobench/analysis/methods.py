@@ -70,14 +70,17 @@ def setting_choices(cells: Cells, but: Sequence[str] = METHOD_KEYS) -> list[str]
 
 
 def setting_name(cell: CellResult, names: Sequence[str], cells: Cells) -> str:
-    """Return a setting as sentences name it: its partition, with other choices before and after it."""
+    """Return some choices of a cell as titles and sentences name them: its partition, with others around it."""
     return " · ".join(filter(None, (_choice(cell, name, cells) for name in names)))
 
 
 def _choice(cell: CellResult, name: str, cells: Cells) -> str:
+    """Return a choice; a number has its name beside it."""
     text = shown(cell, name, cells)
     if name == "parties":
-        return f"{text} parties"
+        return f"{text} {'party' if cell.parties == 1 else 'parties'}"
+    if text == "none":  # such as the adversary
+        return f"no {name}"
     return text if isinstance(cell.label.get(name, ""), str) else f"{name} {text}"
 
 

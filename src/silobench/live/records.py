@@ -9,6 +9,7 @@ from silobench.errors import RecordError
 from silobench.runs.folders import files_under
 from silobench.runs.results import PLANS_FOLDER, Results, read_planned, read_results
 from silobench.runs.stored import StoredRun, checkpoint_file, read_run
+from silobench.tuning.study import STUDY
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]  # inode, size and time of change in nanoseconds, file by file
 _ABSENT = (0, 0, 0)
@@ -28,10 +29,11 @@ class Look:
 
 def look_at(root: Path) -> Look:
     """Look at the files of a directory without reading them."""
-    files = files_under(root, "run.json", "rounds.jsonl")
-    runs = {folder: _stamp_of_run(folder) for folder in sorted({file.parent for file in files})}
+    files = files_under(root, "run.json", "rounds.jsonl", STUDY)
+    runs = {folder: _stamp_of_run(folder) for folder in sorted({file.parent for file in files if file.name != STUDY})}
     plans = [plan for folder in files_under(root, PLANS_FOLDER) for plan in sorted(folder.glob("*.json"))]
-    others = [*plans, *(file for file in sorted(root.glob("*")) if file.suffix in (".json", ".toml"))]
+    studies = [file for file in files if file.name == STUDY]
+    others = [*plans, *studies, *(file for file in sorted(root.glob("*")) if file.suffix in (".json", ".toml"))]
     return Look(runs, {file: (_stamp(file),) for file in others})
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Finding
 from silobench.analysis.methods import Setting, settings
+from silobench.report.colours import colours_of
 from silobench.report.page import Page
 from silobench.runs.stored import StoredRun
 
@@ -29,6 +30,11 @@ class Contents:
     def settings(self) -> list[Setting]:
         """The methods of each setting."""
         return settings(self.cells)
+
+    @cached_property
+    def colours(self) -> dict[str, int]:
+        """The place of each method in the palette."""
+        return colours_of(self.cells)
 
     @cached_property
     def unfinished(self) -> list[StoredRun]:

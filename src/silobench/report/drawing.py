@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from silobench.analysis.cells import CellResult
-from silobench.analysis.tables import Table, shown
+from silobench.analysis.tables import Table
 from silobench.report.charts.values import Chart, Heatmap
 
 _MANY = 10  # columns of a heatmap
@@ -37,16 +36,3 @@ class Section:
     is_folded: bool = False  # opened by the reader
     is_stacked: bool = False  # on a phone, rows of the table are cards
     is_dense: bool = False  # small figures, several in a row
-
-
-def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:
-    """Return the caption of a figure: some of a cell's choices."""
-    return " · ".join(filter(None, (_choice(cell, name, cells) for name in names)))
-
-
-def _choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """Return a choice; a number has its name beside it."""
-    text = shown(cell, name, cells)
-    if name == "parties":
-        return f"{text} {'party' if cell.parties == 1 else 'parties'}"
-    return text if isinstance(cell.label.get(name, ""), str) else f"{name} {text}"

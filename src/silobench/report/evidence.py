@@ -7,11 +7,12 @@ from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.costs import PARTS
 from silobench.analysis.groups import Cells, grouped
+from silobench.analysis.methods import setting_name
 from silobench.analysis.posterior import duels, duels_table
 from silobench.analysis.tables import varying
 from silobench.analysis.time_tables import BARS, decomposition_table, phases_tables, time_table
 from silobench.report.charts.values import Axis, BarChart, Bars, Value
-from silobench.report.drawing import Drawing, Section, caption
+from silobench.report.drawing import Drawing, Section
 from silobench.report.posteriors import posterior_chart
 
 _MOST = 6  # posteriors; the table has all pairs
@@ -25,7 +26,7 @@ def posterior_sections(cells: Cells) -> list[Section]:
     pairs, names = duels(cells), varying(cells)
     drawings = [
         Drawing(
-            f"{caption(duel.a, names, cells)}: A = {duel.names[0]}, B = {duel.names[1]}: {duel.verdict}",
+            f"{setting_name(duel.a, names, cells)}: A = {duel.names[0]}, B = {duel.names[1]}: {duel.verdict}",
             posterior_chart(duel.pairs, duel.question),
         )
         for duel in pairs[:_MOST]
@@ -39,7 +40,7 @@ def time_sections(cells: Cells) -> list[Section]:
     settings = grouped(cells, lambda cell: cell.label.without(*_METHOD))
     names = [name for name in varying(cells) if name not in _METHOD]
     drawings = (
-        Drawing(caption(setting[0], names, cells), stacked_chart("time of server and parties, by part", bars))
+        Drawing(setting_name(setting[0], names, cells), stacked_chart("time of server and parties, by part", bars))
         for setting in settings
         if (bars := _bars(setting))
     )

@@ -10,6 +10,7 @@ from silobench.report.charts.forms import check_form
 from silobench.report.drawing import Drawing, Section
 from silobench.report.page import Page
 
+_NAME = re.compile(r"\d{2,}-[a-z0-9.-]+-\d{2,}-[a-z0-9.-]+")  # of a figure, as `write_figures` names it
 _MOST_LETTERS = 70  # of a title in a file name
 
 
@@ -31,8 +32,9 @@ def write_figures(sections: Sequence[Section], folder: Path, form: str) -> list[
     check_form(form)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(f"[0-9][0-9]-*-[0-9][0-9]-*.{form}"):
-            old.unlink()
+        for old in folder.glob(f"*.{form}"):
+            if _NAME.fullmatch(old.stem):
+                old.unlink()
     except OSError as error:
         raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
     paths = []

@@ -1,12 +1,12 @@
 """Charts of the whole study: the main metric by setting with methods as lines, curves over rounds, and costs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
-from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
+from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, setting_choices, setting_name, settings
 from silobench.analysis.statistics import deviation
 from silobench.analysis.tables import is_baseline
 from silobench.report.charts.values import (
@@ -32,17 +32,26 @@ _MOST_CHARTS = 4
 _FAMILY = ("partition", "parties", *METHOD_KEYS)
 
 
-def headline(cells: Sequence[CellResult]) -> list[Drawing]:
+def headline(cells: Sequence[CellResult], colours: Mapping[str, int]) -> list[Drawing]:
     """Return the main metric by setting, a chart for each dataset or model with several partitions.
 
     Settings are in the order of their mean score: those on the right hurt most. Without several partitions there is a
-    chart of the methods of the first setting, and none if it has one method.
+    chart of the methods of the first setting, and none if it has one method. `colours` has the place of each method in
+    the palette.
     """
     families = grouped(settings(cells), lambda setting: setting.first.label.without(*_FAMILY))
-    many = [family for family in families if len(family) > 1]
+    names = _names(families)
+    many = [(family, name) for family, name in zip(families, names, strict=True) if len(family) > 1]
     if many:
-        return [_by_setting(by_harm(family)[:_MOST_SETTINGS], len(families) > 1) for family in many[:_MOST_CHARTS]]
+        return [_by_setting(by_harm(family), name, colours) for family, name in many[:_MOST_CHARTS]]
     return [_by_method(family[0]) for family in families[:_MOST_CHARTS] if len(family[0].cells) > 1]
+
+
+def _names(families: Sequence[Sequence[Setting]]) -> list[str]:
+    """Return the choices that tell families apart; empty for one family."""
+    firsts = [family[0].first for family in families]
+    names = setting_choices(firsts, _FAMILY) if len(firsts) > 1 else []
+    return [setting_name(first, names, firsts) for first in firsts]
 
 
 def _by_method(setting: Setting) -> Drawing:
@@ -62,13 +71,13 @@ def _value(cell: CellResult) -> Value | None:
     return Value(factor * score.mean, None if score.std is None else factor * score.std)
 
 
-def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
+def _by_setting(every: Sequence[Setting], named: str, colours: Mapping[str, int]) -> Drawing:
+    family = every[-_MOST_SETTINGS:]
     metric, first = family[0].first.metric, family[0].first
     methods = list(dict.fromkeys(name for setting in family for name in setting.cells))
     kind, names = partition_names(family)
-    lines = [Line(method, _points(method, family, metric), colour) for colour, method in enumerate(methods)]
-    where = f" on {first.dataset.name}" if named else ""
-    title = f"{metric.title[:1].upper()}{metric.title[1:]}{where} by partition"
+    lines = [Line(method, _points(method, family, metric), colours[method]) for method in methods]
+    title = f"{metric.title[:1].upper()}{metric.title[1:]} by partition{f': {named}' if named else ''}"
     trials = max(len(cell.seeds) for setting in family for cell in setting.cells.values())
     bars = (
         "Bars are the standard deviation over trials. "
@@ -76,8 +85,9 @@ def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
         else "One trial each, so there are no error bars. "
     )
     chart = LineChart(title, Axis(kind, names=names), _axis(metric), lines, levels=_levels(first))
-    order = "Partitions are ordered by the mean over methods: those on the right hurt most." if len(family) > 1 else ""
-    return Drawing(title, chart, bars + order)
+    order = "Partitions are ordered by the mean over methods: those on the right hurt most."
+    some = f" The first {len(every) - len(family)} of {len(every)} are left out." if len(family) < len(every) else ""
+    return Drawing(title, chart, bars + order + some)
 
 
 def partition_names(family: Sequence[Setting]) -> tuple[str, list[str]]:
@@ -129,16 +139,16 @@ def _levels(cell: CellResult) -> list[Level]:
 # --- curves -------------------------------------------------------------------------------------------
 
 
-def curves(setting: Setting, title: str = "") -> LineChart:
+def curves(setting: Setting, colours: Mapping[str, int]) -> LineChart:
     """Return the main metric by round, one line per method, with the deviation over trials."""
     metric = setting.first.metric
     lines = [
-        Line(method, band([run.curve() for run in cell.runs], metric), colour)
-        for colour, (method, cell) in enumerate(setting.cells.items())
+        Line(method, band([run.curve() for run in cell.runs], metric), colours[method])
+        for method, cell in setting.cells.items()
     ]
     scores = [score for cell in setting.cells.values() for run in cell.runs for _, score in run.curve()]
     y = metric_axis(metric, scores, setting.first.baseline)
-    return LineChart(title or setting.name, Axis("round", scale="whole"), y, lines, levels=_levels(setting.first))
+    return LineChart(setting.name, Axis("round", scale="whole"), y, lines, levels=_levels(setting.first))
 
 
 def run_curve(run: StoredRun) -> LineChart:
@@ -167,13 +177,14 @@ def band(trials: Sequence[Sequence[tuple[int, float]]], metric: Metric) -> list[
 # --- costs --------------------------------------------------------------------------------------------
 
 
-def trade_offs(cells: Sequence[CellResult]) -> list[Drawing]:
+def trade_offs(cells: Sequence[CellResult], colours: Mapping[str, int]) -> list[Drawing]:
     """Return the main metric against bytes and against time, each as a mean over the settings that methods share."""
     families = grouped(settings(cells), lambda setting: setting.first.label.without(*_FAMILY))
-    return [drawing for family in families for drawing in _trade_offs(family, len(families) > 1)]
+    pairs = zip(families, _names(families), strict=True)
+    return [drawing for family, name in pairs for drawing in _trade_offs(family, name, colours)]
 
 
-def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
+def _trade_offs(family: Sequence[Setting], named: str, colours: Mapping[str, int]) -> list[Drawing]:
     rivals = (
         name
         for setting in family
@@ -184,9 +195,8 @@ def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
     shared = [setting for setting in family if all(name in setting.cells for name in methods)]
     if len(methods) < 2 or not shared:
         return []
-    metric, first = shared[0].first.metric, shared[0].first
-    over = shared[0].name if len(shared) == 1 else f"mean over {len(shared)} settings"
-    where = f"{first.dataset.name}, {over}" if named else over
+    metric = shared[0].first.metric
+    where = shared[0].name if len(shared) == 1 else f"{named}, mean over {len(shared)} settings".removeprefix(", ")
     drawings = []
     for title, unit, cost in (("bytes sent", "B", _bytes), ("virtual time", "s", _time)):
         marks = []
@@ -195,7 +205,7 @@ def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
             costs = [cost(setting.cells[name]) for setting in shared]
             known = [value for value in costs if value is not None]
             if len(known) == len(costs) and all(map(math.isfinite, scores)):
-                marks.append(Mark(name, fmean(known), metric.factor * fmean(scores), group=name))
+                marks.append(Mark(name, fmean(known), metric.factor * fmean(scores), group=name, colour=colours[name]))
         if len(marks) > 1:
             upwards: Better = "higher" if metric.higher_is_better else "lower"
             axis = Axis(f"{title} in a run", unit, low=0.0)

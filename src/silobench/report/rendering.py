@@ -31,7 +31,7 @@ from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
 from silobench.report.table_markup import rows_markup
-from silobench.report.table_view import view
+from silobench.report.table_view import skew_text, view
 from silobench.safety.texts import visible
 
 STYLES = ("site.css", "charts.css")
@@ -117,7 +117,9 @@ def environment() -> Environment:
         loader=PackageLoader("silobench.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
-    templates.filters |= {"view": view, "rows": rows_markup, "picture": picture, "sentences": sentences}
+    templates.filters |= {
+        "view": view, "rows": rows_markup, "picture": picture, "sentences": sentences, "skew": skew_text,
+    }  # fmt: skip
     templates.globals |= {"version": __version__, "asset": asset}
     return templates
 

@@ -120,6 +120,7 @@ def _against(outcome: Outcome, key: str) -> Drawing:
             _shown(metric, trial.score),
             y_spread=_spread(metric, trial),
             group="best" if trial is outcome.best else "trials",
+            colour=int(trial is outcome.best),
         )
         for trial in trials
     ]

@@ -114,16 +114,17 @@ def by_partition(table: Table) -> Table:
     skew, partition = table.columns.index("skew"), table.columns.index("partition")
     others = [place for place in range(len(table.columns)) if place not in (skew, partition)]
     rows = [
-        [Entry(row[partition].text, paper=_skew(row[skew].text)), *(row[place] for place in others)]
+        [Entry(row[partition].text, paper=skew_text(row[skew].text)), *(row[place] for place in others)]
         for row in table.rows
     ]
     footer = []
     for line in table.footer:  # it begins with the kind of skew and what is counted
-        words = f"{_skew(line[0].text)}: {line[1].text}"
+        words = f"{skew_text(line[0].text)}: {line[1].text}"
         footer.append([Entry(words), *(Entry("") if place < 2 else line[place] for place in others)])
     columns = ["partition", *(table.columns[place] for place in others)]
     return replace(table, columns=columns, rows=rows, footer=footer)
 
 
-def _skew(kind: str) -> str:
+def skew_text(kind: str) -> str:
+    """Return a kind of skew as it stands alone."""
     return {"homogeneous": "no skew", "vertical": "vertical"}.get(kind, f"{kind} skew")

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, grouped
+from silobench.analysis.methods import setting_name
 from silobench.analysis.tables import Table, varying
 from silobench.analysis.vertical import (
     ATTACKS,
@@ -22,7 +23,7 @@ from silobench.analysis.vertical import (
     row_set_tables,
 )
 from silobench.report.charts.values import Axis, BarChart, Bars, Panels, Value
-from silobench.report.drawing import Drawing, Section, caption
+from silobench.report.drawing import Drawing, Section
 
 _MOST = 12  # figures; the table has all cells
 _SCORE, _LEAK = 2, 1  # colours: green and red
@@ -45,7 +46,9 @@ def leakage_sections(cells: Cells) -> list[Section]:
     attacked, table = leaking(cells), leakage_table(cells)
     names = [name for name in varying(attacked) if name not in _METHOD] if attacked else []
     settings = grouped(attacked, lambda cell: cell.label.without(*_METHOD))
-    drawings = [Drawing(caption(setting[0], names, attacked), leakage_chart(setting), _READING) for setting in settings]
+    drawings = [
+        Drawing(setting_name(setting[0], names, attacked), leakage_chart(setting), _READING) for setting in settings
+    ]
     return [Section(table.title, drawings[:_MOST], table)] if table.rows else []
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_LARGE = 1e15  # numbers from here on are written with a power of ten
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -68,13 +70,18 @@ class Metric:
     def number(self, value: float, std: float | None = None) -> str:
         """Return a stored value as it is shown, without its unit, and with its standard deviation if there is one.
 
-        >>> ACCURACY.number(0.7125), ACCURACY.number(0.7125, 0.004)
-        ('71.2', '71.2 ± 0.4')
+        >>> ACCURACY.number(0.7125), ACCURACY.number(0.7125, 0.004), ACCURACY.number(6.1e32)
+        ('71.2', '71.2 ± 0.4', '6.10e+34')
         """
         if not math.isfinite(value):
             return "-"
-        shown = f"{self.factor * value:z.{self.digits}f}"
-        return shown if std is None else f"{shown} ± {self.factor * std:.{self.digits}f}"
+        shown = self._rounded(value)
+        return shown if std is None else f"{shown} ± {self._rounded(std)}"
+
+    def _rounded(self, value: float) -> str:
+        """Return a value with the digits of the metric; one of a model that has diverged, with a power of ten."""
+        shown = self.factor * value
+        return f"{shown:z.{self.digits}f}" if abs(shown) < _LARGE else f"{shown:.2e}"
 
     def text(self, value: float | None, std: float | None = None) -> str:
         """Return a stored value with its unit; a dash for a value that is undefined or not finite.

@@ -1,5 +1,5 @@
 // Local training of one party, and the test of a model, each in one call: NIID-Bench's CNN, multilayer perceptrons and
-// logistic regression, on dense or sparse rows. `silobench.engines.kernel.build` compiles this file for the machine it runs on.
+// logistic regression, on dense or sparse rows. `silobench.kernels.build` compiles this file for the machine it runs on.
 //
 // What makes it fast is what a general framework cannot know:
 //   - Convolution, 2 x 2 max-pool and ReLU are one pass. LANES pictures go through it side by side, one in each lane of a

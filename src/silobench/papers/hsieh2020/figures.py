@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
 from silobench.analysis.measured import cells_with
+from silobench.analysis.methods import setting_name
 from silobench.analysis.statistics import spread
 from silobench.analysis.tables import method_choices
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
@@ -26,7 +27,7 @@ from silobench.papers.hsieh2020.diagnostics import (
 from silobench.papers.hsieh2020.matching import contest_key, method_name
 from silobench.papers.hsieh2020.savings import Saving, savings, savings_table
 from silobench.report.charts.values import Axis, BarChart, Bars, Level, Line, LineChart, Point, Value
-from silobench.report.drawing import Drawing, Section, caption
+from silobench.report.drawing import Drawing, Section
 
 _SAVED = Axis("BSP's traffic over its own")
 _ACCURACY = Axis("test accuracy", "percent")
@@ -74,7 +75,7 @@ def _lost(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             bars.append(Bars(partition, [_height(by_method.get(method)) for method in methods], colour))
         level = 100 * study[0].reference.score.mean
         chart = BarChart("test accuracy by method", methods, _ACCURACY, bars, levels=[Level("BSP on iid data", level)])
-        yield Drawing(caption(study[0].cell, names, cells), chart)
+        yield Drawing(setting_name(study[0].cell, names, cells), chart)
 
 
 def _in_order(how: Exchange) -> tuple[int, str, float]:
@@ -102,7 +103,7 @@ def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         ]
         if bars:
             groups = [str(one.cell.label["partition"]) for one in study]
-            title = " · ".join((caption(study[0].cell, names, cells), study[0].method))
+            title = " · ".join((setting_name(study[0].cell, names, cells), study[0].method))
             levels = [Level("as much as BSP", 1.0)]
             yield Drawing(title, BarChart("savings by partition", groups, _SAVED, bars, levels=levels))
 
@@ -120,7 +121,7 @@ def _decided(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         path = decisions(cell.runs[0])
         losses = Line("accuracy loss", [Point(one.round, 100 * one.accuracy_loss) for one in path], 1)
         knob = Line(path[0].knob, [Point(one.round, one.theta) for one in path], 0, right=True)
-        title = f"{caption(cell, names, cells)} · {method_name(cell)}"
+        title = f"{setting_name(cell, names, cells)} · {method_name(cell)}"
         y = Axis("accuracy loss", "points")
         chart = LineChart(f"accuracy loss and {path[0].knob} by round", _ROUND, y, [losses, knob], Axis(path[0].knob))
         yield Drawing(title, chart)
@@ -142,7 +143,7 @@ def _over_rounds(cells: Sequence[CellResult], measure: str, key: str, y: Axis) -
             ]
             lines += [Line(method_name(cell), points, colour)] if points else []
         if lines:
-            yield Drawing(caption(study[0], names, cells), LineChart(f"{y.title} by round", _ROUND, y, lines))
+            yield Drawing(setting_name(study[0], names, cells), LineChart(f"{y.title} by round", _ROUND, y, lines))
 
 
 def _by_class(cells: Sequence[CellResult]) -> Iterator[Drawing]:
@@ -160,7 +161,7 @@ def _by_class(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         ]
         if parties:
             groups = [f"model of {party}" for party in parties]
-            title = f"{caption(cell, names, cells)} · {method_name(cell)}"
+            title = f"{setting_name(cell, names, cells)} · {method_name(cell)}"
             yield Drawing(title, BarChart("test accuracy of each party's model", groups, _ACCURACY, bars))
 
 
@@ -180,4 +181,4 @@ def _channels(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             lines += [Line(str(cell.label["partition"]), points, colour)] if points else []
         if lines:
             x, y = Axis("channel of the first layer", scale="whole"), Axis("divergence of minibatch means", "percent")
-            yield Drawing(caption(study[0], names, cells), LineChart("divergence by channel", x, y, lines))
+            yield Drawing(setting_name(study[0], names, cells), LineChart("divergence by channel", x, y, lines))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
+from silobench.analysis.methods import setting_name
 from silobench.papers.zhao2018.divergence import (
     divergence,
     divergence_table,
@@ -16,7 +17,7 @@ from silobench.papers.zhao2018.loss import loss_table
 from silobench.papers.zhao2018.numbers import dataset_of, table2
 from silobench.papers.zhao2018.sharing import SharingCell, sharing_studies, sharing_table
 from silobench.report.charts.values import Axis, Line, LineChart, Point
-from silobench.report.drawing import Drawing, Section, caption
+from silobench.report.drawing import Drawing, Section
 
 _ACCURACY = Axis("test accuracy", "percent")
 _COLOURS = {"target-emd": 0, "iid and shards": 1}
@@ -36,7 +37,7 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
 def _names(studies: Sequence[Sequence[CellResult]], cells: Sequence[CellResult]) -> list[str]:
     """Return a name for each study: the choices in which studies differ."""
     names = study_choices([cell for study in studies for cell in study])
-    return [caption(study[0], names, cells) for study in studies]
+    return [setting_name(study[0], names, cells) for study in studies]
 
 
 def _percent(at: float, mean: float, std: float | None) -> Point:

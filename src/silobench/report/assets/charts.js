@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
-  const WIDE = 1000, TOP = 8, MOST = 14; // units across, pixels above the marks, lines of a tip
+  const WIDE = 1000, TOP = 8, LETTER = 7.2, MOST = 14; // units across, pixels above the marks and of a letter, lines of a tip
   let tip = null, last = null; // what is shown, and the chart that shows it
 
   const make = (name, attributes, parent) => {
@@ -38,8 +38,8 @@
       for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
         for (const factor of [1, 2, 5]) found.push(factor * 10 ** power);
       const inside = found.filter((at) => at >= low && at <= high);
-      return inside.filter((_, place) => place % Math.ceil(inside.length / most) === 0);
-    }
+      if (inside.length > 1) return inside.filter((_, place) => place % Math.ceil(inside.length / most) === 0);
+    } // a short part between 2 and 5 has none of them
     const raw = (high - low) / (most - 1), power = 10 ** Math.floor(Math.log10(raw));
     let step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= raw * (1 - 1e-9));
     if (axis.whole) step = Math.max(1, Math.ceil(step));
@@ -318,8 +318,11 @@
         make("text", { class: "tick", x: 100 * this.onPlot(share(data.axis, at)) + "%", y: base + 16, "text-anchor": "middle" }, below).textContent = nameOf(data.axis, at);
       left.replaceChildren();
       grid.replaceChildren();
-      const scale = { ...data.value, low: y[0], high: y[1] }, x = Number(left.getAttribute("width")) - 6;
-      for (const at of ticks(data.value, y[0], y[1], 6)) {
+      const scale = { ...data.value, low: y[0], high: y[1] }, stops = ticks(data.value, y[0], y[1], 6);
+      this.leftWidth ??= Number(left.getAttribute("width"));
+      const wide = Math.max(this.leftWidth, ...stops.map((at) => Math.round(LETTER * text(at).length + 9))), x = wide - 6;
+      left.setAttribute("width", wide); // the numbers of a part may have more digits
+      for (const at of stops) {
         const down = TOP + this.height * (1 - share(scale, at));
         make("line", { x2: "100%", y1: down, y2: down }, grid);
         make("text", { class: "tick", x, y: down + 4, "text-anchor": "end" }, left).textContent = text(at);

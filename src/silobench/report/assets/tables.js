@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const UNITS = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, ms: 1e-3, s: 1, min: 60, h: 3600 };
-  const NUMBER = /^[\s<>≥≤≈~[(]*([+\-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(kB|MB|GB|TB|B|ms|min|s|h)?(?![a-z])/i;
+  const NUMBER = /^[\s<>≥≤≈~[(]*([+\-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*(kB|MB|GB|TB|B|ms|min|s|h|x)?(?![a-z\d.])/i;
   const FILTERED_ABOVE = 8; // rows
 
   // The number that a text begins with, in the unit of its kind; a deviation after it is ignored. NaN for other texts.

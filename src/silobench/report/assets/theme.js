@@ -19,6 +19,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     showCurrent();
+    unfold();
     const button = document.querySelector("[data-theme-toggle]");
     if (!button) return;
     const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
@@ -31,6 +32,13 @@
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
   });
+
+  // A link to a folded part opens it.
+  const unfold = () => {
+    const part = document.getElementById(location.hash.slice(1));
+    if (part?.matches("details")) part.open = true;
+  };
+  addEventListener("hashchange", unfold);
 
   // What is folded is printed too.
   addEventListener("beforeprint", () => {

@@ -12,6 +12,7 @@ _SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0}
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SMALL = 0.4  # an axis starts at 0 if its smallest value is below this share of its largest
 _LEAST = 1e-250  # the smallest number of a logarithmic axis
+_MOST_DIGITS = 7  # of the number at a tick, before or after the point; others have a power of ten
 MOST_POINTS = 200  # of a drawn line
 
 
@@ -74,9 +75,21 @@ def ruler(axis: Axis, values: Iterable[float], from_zero: bool = False, most: in
         end = step * factor * math.ceil(high / (step * factor) - 0.35)
         high = high if high <= _most(axis, usable) < end else max(high, end)
     first, last = math.ceil(low / factor / step - 1e-9), math.floor(high / factor / step + 1e-9)
-    digits = max(0, math.ceil(-math.log10(step) - 1e-9) + (step / 10 ** math.floor(math.log10(step)) == 2.5))
-    ticks = [(place * step * factor, f"{place * step:z,.{digits}f}") for place in range(first, last + 1)]
+    form = _form(step, max(abs(low), abs(high)) / factor)
+    ticks = [(place * step * factor, f"{place * step:{form}}") for place in range(first, last + 1)]
     return Ruler(axis, low, high, ticks, factor, unit)
+
+
+def _form(step: float, largest: float) -> str:
+    """Return how numbers at ticks are written: with as many digits as tell one tick from the next.
+
+    >>> [f"{5 * step:{_form(step, largest)}}" for step, largest in ((2.5, 20), (1e6, 8e6), (5e10, 3e11))]
+    ['12.5', '5,000,000', '2.5e+11']
+    """
+    fraction = max(0, math.ceil(-math.log10(step) - 1e-9) + (step / 10 ** math.floor(math.log10(step)) == 2.5))
+    if fraction <= _MOST_DIGITS and largest < 10**_MOST_DIGITS:
+        return f"z,.{fraction}f"
+    return f"z.{max(0, math.floor(math.log10(largest)) - math.floor(math.log10(step))) + 2}g"
 
 
 def _ends(axis: Axis, values: Sequence[float], from_zero: bool) -> tuple[float, float]:
@@ -112,7 +125,11 @@ def _log_ruler(axis: Axis, values: Sequence[float]) -> Ruler:
     places = [factor * 10.0**power for power in decades if not power % stride for factor in factors]
     empty = Ruler(axis, low, high, ())
     plain = axis.unit in _WORDS
-    ticks = [(at, empty.text(at)) for at in places if low <= at <= high]
+    places = [at for at in places if low <= at <= high]
+    if len(places) < 2:  # a short axis between 2 and 5 has none of them
+        step = _step(low, high, 6, is_whole=False)
+        places = [place * step for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    ticks = [(at, empty.text(at)) for at in places]
     return replace(empty, ticks=ticks, unit="" if plain else axis.unit)
 
 

@@ -144,7 +144,10 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Mark:
-    """A named point with standard deviations in both directions. Marks of one group have one colour."""
+    """A named point with standard deviations in both directions. Marks of one group have one colour.
+
+    `colour` is a place in the palette; groups without one get the places in their order.
+    """
 
     name: str
     x: float
@@ -152,6 +155,7 @@ class Mark:
     x_spread: float | None = None
     y_spread: float | None = None
     group: str = ""
+    colour: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,14 @@ class ScatterChart:
     marks: Sequence[Mark]
     better: tuple[Better, Better] | None = None
     levels: Sequence[Level] = ()
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """The groups of the marks in their order, each with its place in the palette."""
+        firsts: dict[str, int | None] = {}
+        for mark in self.marks:
+            firsts.setdefault(mark.group, mark.colour)
+        return {name: place if colour is None else colour for place, (name, colour) in enumerate(firsts.items())}
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import replace
 from itertools import islice
 
 from silobench.analysis.groups import settings_of
+from silobench.analysis.methods import setting_name
 from silobench.analysis.tables import varying
 from silobench.report.contents import Contents
-from silobench.report.drawing import caption
 from silobench.report.final import final_section
 from silobench.report.page import Page
 
@@ -24,7 +24,7 @@ def classes_page(contents: Contents) -> Page:
     cells = contents.cells
     names = varying(cells) if cells else []
     settings = settings_of(cells)
-    each = (final_section(setting, caption(setting[0], names, cells)) for setting in settings)
+    each = (final_section(setting, setting_name(setting[0], names, cells), contents.colours) for setting in settings)
     sections = list(islice((section for section in each if section), _MOST))
     left_out = len(settings) - _MOST if len(sections) == _MOST else 0
     note = f" The first {_MOST} of {len(settings)} settings are shown; `silobench show --details` has all." * (

@@ -16,7 +16,7 @@ def cost_page(contents: Contents) -> Page:
     cells = contents.cells
     if not cells:
         return Page("cost.html", "Cost")
-    drawings = [drawing for group in by_metric(cells) for drawing in trade_offs(group)]
+    drawings = [drawing for group in by_metric(cells) for drawing in trade_offs(group, contents.colours)]
     fronts = [Section("What a score costs", drawings)] if drawings else []
     sections = [*fronts, Section("Cost of a run", (), cost_table(cells), [_BYTES]), *time_sections(cells)]
     return Page("cost.html", "Cost", sections, "What methods send and how long they take, beside what they reach.")

@@ -1,6 +1,6 @@
 """The page of training curves, with bands over trials; unfinished runs too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from silobench.analysis.methods import Setting
 from silobench.report.contents import Contents
@@ -16,7 +16,7 @@ def curves_page(contents: Contents) -> Page:
     """Return the page of curves: a chart per setting, with all of its methods."""
     tested = [setting for setting in contents.settings if any(len(cell.curve) > 1 for cell in setting.cells.values())]
     parts = [tested[start : start + _AT_ONCE] for start in range(0, len(tested), _AT_ONCE)]
-    sections = [_section(part, place, len(parts)) for place, part in enumerate(parts)]
+    sections = [_section(part, place, len(parts), contents.colours) for place, part in enumerate(parts)]
     running = [run for run in contents.unfinished if len(run.curve()) > 1]
     if running:
         sections.append(_running(running))
@@ -27,8 +27,8 @@ def curves_page(contents: Contents) -> Page:
     return Page("curves.html", "Curves", sections, lead)
 
 
-def _section(part: Sequence[Setting], place: int, total: int) -> Section:
-    drawings = [Drawing(setting.name, curves(setting)) for setting in part]
+def _section(part: Sequence[Setting], place: int, total: int, colours: Mapping[str, int]) -> Section:
+    drawings = [Drawing(setting.name, curves(setting, colours)) for setting in part]
     if total == 1:
         return Section("By setting", drawings)
     start = place * _AT_ONCE
@@ -40,6 +40,6 @@ def _running(runs: Sequence[StoredRun]) -> Section:
         Drawing(f"{run.label.text('partition')} · {run.label.text('algorithm')} · seed {run.seed}", run_curve(run))
         for run in runs[:_AT_ONCE]
     ]
-    return Section(
-        "Not finished", drawings, lead=[f"{len(runs)} runs are not finished; these are their rounds so far."]
-    )
+    some = "1 run is not finished" if len(runs) == 1 else f"{len(runs)} runs are not finished"
+    few = f"of the first {_AT_ONCE} of them" if len(runs) > _AT_ONCE else "so far"
+    return Section("Not finished", drawings, lead=[f"{some}; these are the rounds {few}."])

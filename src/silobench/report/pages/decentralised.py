@@ -1,6 +1,6 @@
 """The page of runs without a server: who sends to whom, and how far the parties' models are apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
@@ -36,7 +36,7 @@ def decentralised_page(contents: Contents) -> Page:
             "0 is a perfect consensus: all parties' models have the same score.",
         )
         for setting in contents.settings
-        if (chart := _spread_chart(setting))
+        if (chart := _spread_chart(setting, contents.colours))
     ]
     sections = [Section("Exchanges and models", (), _table(cells))]
     if drawings:
@@ -52,12 +52,12 @@ def is_decentralised(cell: CellResult) -> bool:
     return not cell.is_vertical and (label.exchange.name != _SERVER or label.network.name == "mesh")
 
 
-def _spread_chart(setting: Setting) -> LineChart | None:
+def _spread_chart(setting: Setting, colours: Mapping[str, int]) -> LineChart | None:
     """Return the deviation of the score over the parties' models by round; None where there is a shared model."""
     metric = setting.first.metric
     lines = [
-        Line(method, points, colour)
-        for colour, (method, cell) in enumerate(setting.cells.items())
+        Line(method, points, colours[method])
+        for method, cell in setting.cells.items()
         if is_decentralised(cell) and (points := _spreads(cell, metric))
     ]
     if not lines:

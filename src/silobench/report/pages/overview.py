@@ -13,6 +13,7 @@ from silobench.report.contents import Contents
 from silobench.report.drawing import Section
 from silobench.report.headline import headline
 from silobench.report.page import Page
+from silobench.report.pages.runs import runs_title
 from silobench.report.table_view import by_partition
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY
@@ -24,7 +25,7 @@ _OF_ROWS = ("participation",)  # keys of parties that hold rows
 def overview_page(contents: Contents) -> Page:
     """Return the first page of a site."""
     cells = contents.cells
-    charts = [drawing for group in by_metric(cells) for drawing in headline(group)]
+    charts = [drawing for group in by_metric(cells) for drawing in headline(group, contents.colours)]
     sections = [_section(group) for group in by_metric(cells)]
     sections += [Section(table.title, (), table) for table in malicious_tables(cells)]
     content: dict[str, Any] = {
@@ -59,7 +60,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     """Return what the numbers rest on: data, runs, choices and notes."""
     runs, cells = contents.runs, contents.cells
     datasets = {run.dataset.name: run.dataset for run in runs}
-    counted = f"{len(runs)} runs, {len(contents.settings)} setting{'s' * (len(contents.settings) != 1)}"
+    counted = f"{runs_title(runs)}, {len(contents.settings)} setting{'s' * (len(contents.settings) != 1)}"
     return [
         ("runs", ", ".join(filter(None, (counted, _trials(cells))))),
         *(("data", f"{name}: {data.train} training rows, {data.test} test rows") for name, data in datasets.items()),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import grouped
 from silobench.analysis.methods import setting_choices, setting_name
 from silobench.analysis.tables import Table, entries
 from silobench.report.charts.values import Heatmap
@@ -49,9 +50,7 @@ def partitions_page(contents: Contents) -> Page:
 
 def _each_partition(cells: Sequence[CellResult]) -> list[CellResult]:
     """Return one cell per partition of a dataset."""
-    return list({tuple(str(cell.label.get(key)) for key in _OF_PARTITION): cell for cell in reversed(cells)}.values())[
-        ::-1
-    ]
+    return [group[0] for group in grouped(cells, lambda cell: tuple(map(cell.label.text, _OF_PARTITION)))]
 
 
 def heatmap(run: StoredRun) -> Heatmap | None:

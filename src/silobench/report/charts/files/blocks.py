@@ -4,6 +4,7 @@ import base64
 import io
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -36,13 +37,15 @@ from silobench.report.charts.values import BarChart, DotChart, Heatmap, Pictures
 _PNG = "data:image/png;base64,"
 _MOST_LABELLED = 60  # rows or columns with a name
 _TALLEST = 12.0  # inches
+_LINE = 0.14  # inches of a line of a name
+_GROUP_LETTERS, _ROW_LETTERS = 30, 26  # of a line of the name of a group of bars, and of a row of dots
 
 
 def bar_figure(chart: BarChart) -> Figure:
     """Return a figure of bars, upright or lying as on the page."""
     lying = is_lying(chart)
     legend = Legend.of([bars.name for bars in chart.bars] if len(chart.bars) > 1 else [], WIDTH)
-    each = 0.16 * (1 if chart.stacked else len(chart.bars)) + 0.1
+    each = max(0.16 * (1 if chart.stacked else len(chart.bars)) + 0.1, _name_height(chart.groups, _GROUP_LETTERS))
     size = (
         (WIDTH + 0.8, min(_TALLEST, 0.7 + each * len(chart.groups)) + legend.height)
         if lying
@@ -55,6 +58,12 @@ def bar_figure(chart: BarChart) -> Figure:
     patches = [axes.bar([0], [0], color=(colour(shade), strength(shade))) for shade in shades] if legend.names else []
     legend.draw(figure, patches)
     return figure
+
+
+def _name_height(names: Sequence[str], letters: int) -> float:
+    """Return the inches that the longest name needs, or 0 where so many rows have no names."""
+    lines = max((len(textwrap.wrap(name, letters)) for name in names), default=1)
+    return _LINE * lines if len(names) <= _MOST_LABELLED else 0.0
 
 
 def draw_bars(axes: Axes, chart: BarChart) -> None:
@@ -79,7 +88,9 @@ def draw_bars(axes: Axes, chart: BarChart) -> None:
                 va="center", fontsize=6.5,
             )  # fmt: skip
     set_axis(axes, "x" if lying else "y", bar_ruler(chart))
-    names = [textwrap.fill(group, 30) for group in chart.groups] if len(chart.groups) <= _MOST_LABELLED else []
+    names = (
+        [textwrap.fill(group, _GROUP_LETTERS) for group in chart.groups] if len(chart.groups) <= _MOST_LABELLED else []
+    )
     if lying:
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(chart.groups) - 0.5, -0.5)
@@ -96,7 +107,8 @@ def dot_figure(chart: DotChart) -> Figure:
     """Return a figure of dots, a band per row and in it a line per method."""
     legend = Legend.of([dots.name for dots in chart.dots] if len(chart.dots) > 1 else [], WIDTH)
     step = 0.7 / max(1, len(chart.dots))
-    figure = figure_of(WIDTH, min(_TALLEST, 0.7 + max(0.18, 0.08 * len(chart.dots)) * len(chart.rows)) + legend.height)
+    each = max(0.18, 0.08 * len(chart.dots), _name_height(chart.rows, _ROW_LETTERS))
+    figure = figure_of(WIDTH, min(_TALLEST, 0.7 + each * len(chart.rows)) + legend.height)
     axes, handles = figure.add_subplot(), []
     for place, dots in enumerate(chart.dots):
         known = [(row, value) for row, value in enumerate(dots.values) if value and math.isfinite(value.mean)]
@@ -111,7 +123,7 @@ def dot_figure(chart: DotChart) -> Figure:
     for row in range(1, len(chart.rows), 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#f5f7f9", zorder=0)
     set_axis(axes, "x", dot_ruler(chart))
-    names = [textwrap.fill(row, 26) for row in chart.rows] if len(chart.rows) <= _MOST_LABELLED else []
+    names = [textwrap.fill(row, _ROW_LETTERS) for row in chart.rows] if len(chart.rows) <= _MOST_LABELLED else []
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(chart.rows) - 0.5, -0.5)
     axes.set_ylabel(chart.row_title)

@@ -76,22 +76,23 @@ def _draw_line(axes: Axes, line: Line, place: int) -> Any:
 
 def scatter_figure(chart: ScatterChart) -> Figure:
     """Return a figure of a scatter chart, with names beside few marks."""
-    groups = list(dict.fromkeys(mark.group for mark in chart.marks))
-    legend = Legend.of(groups if len(groups) > 1 else [], WIDTH)
-    figure = figure_of(WIDTH, 2.9 + legend.height)
+    groups = chart.groups
+    legend = Legend.of(list(groups) if len(groups) > 1 else [], WIDTH)
+    turned = not fit_below(chart.x.names)
+    figure = figure_of(WIDTH, 2.9 + legend.height + 0.5 * turned)
     axes = figure.add_subplot()
     x, y = scatter_rulers(chart)
     handles = []
-    for place, group in enumerate(groups):
+    for group, shade in groups.items():
         marks = [mark for mark in chart.marks if mark.group == group]
         handles.append(
             axes.errorbar(
                 [mark.x for mark in marks], [mark.y for mark in marks], xerr=[mark.x_spread or 0.0 for mark in marks],
-                yerr=[mark.y_spread or 0.0 for mark in marks], color=colour(place), linestyle="", marker="o",
+                yerr=[mark.y_spread or 0.0 for mark in marks], color=colour(shade), linestyle="", marker="o",
                 markersize=4, elinewidth=0.8,
             )
         )  # fmt: skip
-    set_axis(axes, "x", x)
+    set_axis(axes, "x", x, turned)
     set_axis(axes, "y", y)
     if chart.better:
         best = pareto([mark for mark in chart.marks if not x.is_log or mark.x > 0], chart.better)

@@ -120,7 +120,8 @@ def draw_levels(axes: Axes, levels: Sequence[Level], is_upright: bool = False) -
     for level in levels:
         if is_upright:
             axes.axvline(level.value, color=SOFT, linewidth=0.9, linestyle=":")
-            continue
-        axes.axhline(level.value, color=SOFT, linewidth=0.9, linestyle=":")
-        place = axes.get_yaxis_transform()
-        axes.text(0.995, level.value, level.name, transform=place, ha="right", va="bottom", fontsize=6.5, color=SOFT)
+            at, place, align = (level.value, 1.0), axes.get_xaxis_transform(), "center"
+        else:
+            axes.axhline(level.value, color=SOFT, linewidth=0.9, linestyle=":")
+            at, place, align = (0.995, level.value), axes.get_yaxis_transform(), "right"
+        axes.text(*at, level.name, transform=place, ha=align, va="bottom", fontsize=6.5, color=SOFT)

@@ -3,13 +3,22 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from silobench.report.charts.page.texts import LETTER, LINE, coordinate, names_below, percent, text
+from silobench.report.charts.page.texts import (
+    LETTER,
+    LINE,
+    NARROWEST,
+    WIDE_LETTER,
+    coordinate,
+    names_below,
+    percent,
+    text,
+)
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import Axis, Level
 
 WIDE = 1000  # units of the nested SVG across
 TOP = 8  # pixels above the marks
-_NARROWEST = 150  # pixels of a plot on a phone beside the names of rows
+_NARROW = 150  # pixels of a plot on a phone beside the names of rows
 
 
 def y_of(ruler: Ruler, value: float, height: float) -> float:
@@ -24,7 +33,7 @@ def x_of(ruler: Ruler, value: float) -> float:
 
 def y_axis(ruler: Ruler, height: float, is_right: bool = False) -> tuple[str, float]:
     """Return the texts of an upright axis, and the width that they need."""
-    width = round(max((LETTER * len(words) for _, words in ruler.ticks), default=0.0) + 9)
+    width = round(max((WIDE_LETTER * len(words) for _, words in ruler.ticks), default=0.0) + 9)
     x, anchor = (6, "") if is_right else (width - 6, "end")
     return "".join(
         text(x, TOP + y_of(ruler, at, height) + 4, words, "tick", anchor) for at, words in ruler.ticks
@@ -52,7 +61,7 @@ def narrow_ruler(axis: Axis, values: Sequence[float], from_zero: bool = False) -
     """Return a ruler below a plot that shares a phone with the names of its rows: as many ticks as do not touch."""
     for most in (6, 5, 4, 3):
         made = ruler(axis, values, from_zero, most)
-        if sum(LETTER * len(words) + 8 for _, words in made.ticks) <= _NARROWEST:
+        if sum(LETTER * len(words) + 8 for _, words in made.ticks) <= _NARROW:
             break
     return made
 
@@ -71,6 +80,16 @@ def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
         )
         below = LINE + 6
     return base + texts, below
+
+
+def tick_reach(ruler: Ruler) -> tuple[float, float]:
+    """Return how many pixels the numbers below an axis reach beyond a narrow plot, to its left and to its right."""
+    if ruler.axis.names:
+        return 0.0, 0.0
+    spots = [(WIDE_LETTER * len(words) / 2 + 2, ruler.share(at)) for at, words in ruler.ticks]
+    left = max((half - share * NARROWEST for half, share in spots), default=0.0)
+    right = max((half - (1 - share) * NARROWEST for half, share in spots), default=0.0)
+    return max(0.0, left), max(0.0, right)
 
 
 def axis_data(ruler: Ruler) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from silobench.report.charts.page.axes import (
     axis_data,
     levels_across,
     narrow_ruler,
+    tick_reach,
     x_axis,
     x_grid,
     x_of,
@@ -22,12 +23,12 @@ from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
 from silobench.report.charts.page.texts import (
     LETTER,
     LINE,
-    MOST_LETTERS,
     coordinate,
     fit_below,
     names_left,
     percent,
     text,
+    wrapped,
 )
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import Axis, BarChart, Bars, Level
@@ -131,7 +132,7 @@ def _upright(chart: BarChart) -> str:
 def _lying(chart: BarChart) -> str:
     y = bar_ruler(chart)
     each = _BAR * (1 if chart.stacked else max(1, len(chart.bars))) / _SHARE
-    lines = 1 + (max(map(len, chart.groups), default=0) > MOST_LETTERS)
+    lines = max((len(wrapped(name)) for name in chart.groups), default=1)
     band = max(each, 6.0 + LINE * lines) if len(chart.groups) <= 60 else each
     height = round(band * len(chart.groups))
 
@@ -156,20 +157,23 @@ def _lying(chart: BarChart) -> str:
             "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width,
             grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [],
             above=[*_ends(chart, y, band), *names], below=below, below_height=below_height, foot=y.label,
-            data=_data(chart, y),
+            data=_data(chart, y), below_right=tick_reach(y)[1],
         ),
     )  # fmt: skip
 
 
 def lying_levels(levels: Sequence[Level], ruler: Ruler, height: float) -> tuple[list[str], list[str]]:
     """Return upright lines at levels as marks, and their names as titles of them."""
+    shown = [(level, share) for level in levels if 0 <= (share := ruler.share(level.value)) <= 1]
     marks = [
-        f'<path class="level" d="M{coordinate(x_of(ruler, level.value))} 0V{height:g}">'
+        f'<path class="level" d="M{coordinate(WIDE * share)} 0V{height:g}">'
         f"<title>{escape(level.name)} {ruler.text(level.value)}</title></path>"
-        for level in levels
+        for level, share in shown
     ]
+    anchors = ((0.25, ""), (0.75, "middle"), (1.0, "end"))  # of a name on the left, in the middle, and on the right
     names = [
-        text(percent(ruler.share(level.value)), TOP - 1, level.name, "level-name", "middle") for level in levels[:1]
+        text(percent(share), TOP - 1, level.name, "level-name", next(end for most, end in anchors if share <= most))
+        for level, share in shown[:1]
     ]
     return marks, names
 

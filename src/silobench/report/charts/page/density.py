@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from silobench.report.charts.page.axes import x_axis, x_of
+from silobench.report.charts.page.axes import tick_reach, x_axis, x_of
 from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
 from silobench.report.charts.page.texts import coordinate, path
 from silobench.report.charts.rulers import Ruler, ruler
@@ -30,10 +30,14 @@ def density_markup(chart: DensityChart) -> str:
     if chart.atom is not None:
         marks.append(f'<path class="line ink" d="M{coordinate(x_of(x, chart.atom))} 0V{_HEIGHT}"/>')
     below, below_height = x_axis(x, _HEIGHT)
+    left, right = tick_reach(x)
     return framed(
         chart,
-        Frame("density", _HEIGHT, marks, density_keys(chart), below=below, below_height=below_height, foot=x.label),
-    )
+        Frame(
+            "density", _HEIGHT, marks, density_keys(chart), below=below, below_height=below_height, foot=x.label,
+            below_reach=left, below_right=right,
+        ),
+    )  # fmt: skip
 
 
 def density_keys(chart: DensityChart) -> Sequence[Key]:

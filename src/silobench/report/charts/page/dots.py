@@ -3,15 +3,16 @@
 import math
 from typing import Any
 
-from silobench.report.charts.page.axes import TOP, WIDE, axis_data, narrow_ruler, x_axis, x_grid, x_of
+from silobench.report.charts.page.axes import TOP, WIDE, axis_data, narrow_ruler, tick_reach, x_axis, x_grid, x_of
 from silobench.report.charts.page.bars import lying_levels
 from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
-from silobench.report.charts.page.texts import coordinate, names_left
+from silobench.report.charts.page.texts import LINE, coordinate, names_left, wrapped
 from silobench.report.charts.rulers import Ruler
 from silobench.report.charts.values import DotChart, Dots
 from silobench.report.escaping import escape
 
 _DOT = 9.0  # pixels from a dot to the one below it
+_FEW = 20  # rows whose names may have several lines
 _TALL = 900  # pixels of all rows, beyond which dots overlap a little
 
 
@@ -19,7 +20,8 @@ def dot_markup(chart: DotChart) -> str:
     """Return a dot chart as HTML."""
     x, count = dot_ruler(chart), max(1, len(chart.rows))
     step = max(1.5, min(_DOT, _TALL / (count * max(1, len(chart.dots)))))
-    band = max(18.0 if count <= 50 else 10.0, step * len(chart.dots) + 7)
+    lines = max((len(wrapped(name)) for name in chart.rows), default=1) if count <= _FEW else 1
+    band = max(18.0 if count <= 50 else 10.0, 4.0 + LINE * lines, step * len(chart.dots) + 7)
     height = round(band * len(chart.rows))
     marks = [f'<path class="stripe" d="{_stripes(count, band)}"/>'] if count > 1 else []
     levels, level_names = lying_levels(chart.levels, x, height)
@@ -35,7 +37,7 @@ def dot_markup(chart: DotChart) -> str:
         Frame(
             "dot", height, marks, keys if len(keys) > 1 else (), left, left_width, grid=[x_grid(x, height)],
             heads=[chart.row_title] if chart.row_title else [], above=level_names, below=below,
-            below_height=below_height, foot=x.label, data=_data(chart, x),
+            below_height=below_height, foot=x.label, data=_data(chart, x), below_right=tick_reach(x)[1],
         ),
     )  # fmt: skip
 

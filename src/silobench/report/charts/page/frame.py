@@ -12,6 +12,7 @@ from silobench.report.charts.values import SingleChart
 from silobench.report.escaping import escape, json_of_script
 
 _COLOURS = 8
+_LEFT, _RIGHT = 2, 18  # pixels of the body beside its parts: its `padding` in charts.css
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Frame:
     view: str = ""
     tail: str = ""  # HTML below the axis
     below_reach: float = 0  # pixels that texts of the axis below need to the left of the plot
+    below_right: float = 0  # the same to its right
 
 
 def framed(chart: SingleChart, frame: Frame) -> str:
@@ -71,8 +73,10 @@ def framed(chart: SingleChart, frame: Frame) -> str:
     )
     body = "".join(
         [
-            _side("chart-left chart-y", *_widened(frame.left, frame.left_width, frame.below_reach), height),
+            _side("chart-left chart-y", *_widened(frame.left, frame.left_width, frame.below_reach), height)
+            or _pad(frame.below_reach - _LEFT),
             plot,
+            _pad(frame.below_right - _RIGHT),
             _side(frame.right_class, frame.right, frame.right_width, height),
         ]
     )
@@ -110,6 +114,11 @@ def _side(name: str, texts: str, width: float, height: float) -> str:
     if not texts:
         return ""
     return f'<svg class="{name}" width="{width:g}" height="{height:g}" aria-hidden="true">{texts}</svg>'
+
+
+def _pad(width: float) -> str:
+    """Return an empty place beside a plot: what lies outside of the body of a chart is cut off."""
+    return f'<svg width="{math.ceil(width)}" height="1" aria-hidden="true"></svg>' if width > 0 else ""
 
 
 def _json(data: Any) -> str:

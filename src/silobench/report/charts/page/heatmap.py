@@ -13,6 +13,7 @@ from silobench.report.escaping import escape
 
 _MOST_NUMBERED = 400  # fields with a text in them
 _MOST_COLUMNS = 24
+_PHONE = 160  # pixels of a plot beside the names of rows on a phone
 _TALL = 420  # pixels of the rows of a heatmap without texts, at most
 _GAP = 0.3  # of a field, before columns that stand apart
 
@@ -22,7 +23,7 @@ def heatmap_markup(chart: Heatmap) -> str:
     every, columns = list(fields(chart)), len(chart.columns)
     is_numbered = len(chart.rows) * columns <= _MOST_NUMBERED and columns <= _MOST_COLUMNS
     longest = max((len(words(chart, field)) for field in every), default=1) if is_numbered else 0
-    least = LETTER * longest + 6 if is_numbered else 5.0
+    least = LETTER * longest + 6 if is_numbered else max(5.0, min(16.0, _PHONE / max(1, columns)))
     natural = max(44.0, least + 14) if is_numbered else max(6.0, min(26.0, 600 / max(1, columns)))
     tall = 26.0 if is_numbered else max(3.0, min(18.0, _TALL / max(1, len(chart.rows))))
     across, height = columns + (_GAP if chart.apart else 0), round(tall * len(chart.rows))

@@ -4,7 +4,18 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from silobench.report.charts.page.axes import TOP, WIDE, axis_data, levels_across, x_axis, x_of, y_axis, y_grid, y_of
+from silobench.report.charts.page.axes import (
+    TOP,
+    WIDE,
+    axis_data,
+    levels_across,
+    tick_reach,
+    x_axis,
+    x_of,
+    y_axis,
+    y_grid,
+    y_of,
+)
 from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
 from silobench.report.charts.page.texts import LETTER, LINE, coordinate, path, reach_left, shortened, text
 from silobench.report.charts.rulers import Ruler, ruler, thinned
@@ -38,6 +49,7 @@ def line_markup(chart: LineChart) -> str:
             [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height,
             x.label, _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
             below_reach=reach_left(chart.x.names, [x.share(at) for at, _ in x.ticks]),
+            below_right=0.0 if right else tick_reach(x)[1] - ends_width,
         ),
     )  # fmt: skip
 

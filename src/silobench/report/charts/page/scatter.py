@@ -9,6 +9,7 @@ from silobench.report.charts.page.axes import (
     WIDE,
     axis_data,
     levels_across,
+    tick_reach,
     x_axis,
     x_grid,
     x_of,
@@ -35,16 +36,17 @@ def scatter_markup(chart: ScatterChart) -> str:
     groups = list(dict.fromkeys(mark.group for mark in marks))
     levels, level_names = levels_across(chart.levels, y, _HEIGHT)
     front = [_front(marks, chart.better, x, y)] if chart.better and marks else []
-    series = [_group(place, name, marks, x, y) for place, name in enumerate(groups)]
+    colours = [chart.groups[name] for name in groups]
+    series = [_group(place, name, colours[place], marks, x, y) for place, name in enumerate(groups)]
     left, left_width = y_axis(y, _HEIGHT)
     below, below_height = x_axis(x, _HEIGHT)
     return framed(
         chart,
         Frame(
-            "scatter", _HEIGHT, [*levels, *front, *series], _keys(groups), left, left_width, heads=[y.label],
+            "scatter", _HEIGHT, [*levels, *front, *series], _keys(groups, colours), left, left_width, heads=[y.label],
             grid=[x_grid(x, _HEIGHT), y_grid(y, _HEIGHT)], above=[*level_names, *_names(marks, groups, x, y)],
             below=below, below_height=below_height, foot=x.label, data=_data(marks, groups, x, y, chart),
-            below_reach=reach_left(chart.x.names, [x.share(at) for at, _ in x.ticks]),
+            below_reach=reach_left(chart.x.names, [x.share(at) for at, _ in x.ticks]), below_right=tick_reach(x)[1],
         ),
     )  # fmt: skip
 
@@ -64,8 +66,10 @@ def scatter_rulers(chart: ScatterChart) -> tuple[Ruler, Ruler]:
     return x, ruler(chart.y, [*(mark.y + sign * (mark.y_spread or 0.0) for mark in marks for sign in signs), *levels])
 
 
-def _keys(groups: Sequence[str]) -> list[Key]:
-    return [Key(name, place, "dot", place) for place, name in enumerate(groups)] if len(groups) > 1 else []
+def _keys(groups: Sequence[str], colours: Sequence[int]) -> list[Key]:
+    if len(groups) < 2:
+        return []
+    return [Key(name, colour, "dot", place) for place, (name, colour) in enumerate(zip(groups, colours, strict=True))]
 
 
 def _front(marks: Sequence[Mark], better: tuple[Better, Better], x: Ruler, y: Ruler) -> str:
@@ -80,10 +84,10 @@ def _front(marks: Sequence[Mark], better: tuple[Better, Better], x: Ruler, y: Ru
     return f'<path class="front" d="{path}"><title>Pareto front</title></path>'
 
 
-def _group(place: int, name: str, marks: Sequence[Mark], x: Ruler, y: Ruler) -> str:
+def _group(place: int, name: str, shade: int, marks: Sequence[Mark], x: Ruler, y: Ruler) -> str:
     inside = [mark for mark in marks if mark.group == name]
     spots = "".join(f"M{coordinate(x_of(x, mark.x))} {coordinate(y_of(y, mark.y, _HEIGHT))}h.01" for mark in inside)
-    colour, dash = colour_class(place)
+    colour, dash = colour_class(shade)
     whiskers = "".join(_whiskers(inside, x, y))
     lines = f'<path class="whisker" d="{whiskers}"/>' if whiskers else ""
     title = f"<title>{escape(name)}</title>" if name else ""

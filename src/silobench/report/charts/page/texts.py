@@ -8,11 +8,11 @@ from itertools import pairwise
 from silobench.report.escaping import escape
 
 LETTER = 6.6  # pixels of the width of a letter, at most on average
-_WIDE_LETTER = 7.2  # the same in specs with digits and signs, such as fedprox(mu=0.001), in a wide font (DejaVu Sans)
+WIDE_LETTER = 7.2  # the same in specs with digits and signs, such as fedprox(mu=0.001), in a wide font (DejaVu Sans)
 LINE = 14  # pixels of a line of text
 MOST_LETTERS = 22  # in a line of a name at an axis
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
-_NARROWEST = 128  # pixels of a plot, at least: its `min-width` in charts.css
+NARROWEST = 128  # pixels of a plot, at least: its `min-width` in charts.css
 _MOST_TURNED = 27  # in a name that is turned
 _MOST_LINES = 3
 
@@ -72,9 +72,14 @@ def wrapped(name: str, letters: int = MOST_LETTERS, lines: int = _MOST_LINES) ->
 
     >>> wrapped("quantity-dirichlet(beta=0.5) · 10 parties", 16)
     ['quantity-dirichl', 'et(beta=0.5) ·', '10 parties']
+    >>> wrapped("fedavg · quantize(bits=4), mean party", lines=2)
+    ['fedavg · quantize(bits', '=4), mean party']
     """
     short = shortened(name, letters * lines - 2 * lines)
-    return (textwrap.wrap(short, letters, break_on_hyphens=False) or [""])[:lines]
+    rows = textwrap.wrap(short, letters, break_on_hyphens=False) or [""]
+    if len(rows) > lines:  # whole words leave too much room
+        rows = [short[start : start + letters].strip() for start in range(0, len(short), letters)]
+    return rows
 
 
 def names_left(names: Sequence[str], height: float, middles: Sequence[float]) -> tuple[str, float]:
@@ -86,8 +91,8 @@ def names_left(names: Sequence[str], height: float, middles: Sequence[float]) ->
         if place % stride:
             continue
         rows = wrapped(name, lines=lines)
-        widest = max(widest, *(_WIDE_LETTER * len(row) for row in rows))
-        title = f"<title>{escape(name)}</title>" if "".join(rows) != name.replace(" ", "") and len(name) > 12 else ""
+        widest = max(widest, *(WIDE_LETTER * len(row) for row in rows))
+        title = f"<title>{escape(name)}</title>" if "".join(rows).replace(" ", "") != name.replace(" ", "") else ""
         first = middle + 4 - (LINE - 1) * (len(rows) - 1) / 2
         texts = [text("{END}", first + (LINE - 1) * at, row, "tick", "end") for at, row in enumerate(rows)]
         parts.append(f"<g>{title}{''.join(texts)}</g>")
@@ -130,7 +135,7 @@ def reach_left(names: Sequence[str], shares: Sequence[float], width: float = _NA
     if fit_below(names, width):
         return 0.0
     lengths = [0.78 * LETTER * len(shortened(name, _MOST_TURNED)) for name in names]  # cos 40° is 0.77
-    plot = min(width, _NARROWEST)
+    plot = min(width, NARROWEST)
     return max(0.0, *(length - at * plot for length, at in zip(lengths, shares, strict=True)))
 
 
