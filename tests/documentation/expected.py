@@ -62,10 +62,11 @@ def _algorithms(session: Session) -> None:
 
 
 def _clock(session: Session) -> None:
-    """Seconds of the clock are exact; those of the server are measured."""
+    """Seconds of the clock are exact; those of the server and of encoding are measured, and may be very short."""
     bar = session.names["bar"]
     assert bar["train"] == pytest.approx(0.64, abs=0.005)
-    assert bar["idle"] >= 0.32
+    straggler = 479 / 500  # its rows by its speed
+    assert bar["idle"] + bar["encode"] >= straggler - bar["train"] - 1e-8  # seconds are rounded to nine digits
 
 
 def _datasets(session: Session) -> None:
