@@ -12,7 +12,7 @@ from mutants.campaign import confirm, plan, run
 from mutants.plan import FOLDERS, ROOT
 from mutants.sources import chosen
 from mutants.survivors import stale
-from mutants.table import markdown, score, unexplained_lines
+from mutants.table import markdown, score, unexplained_lines, write_page
 
 # What mutants need and never change. Each child that imports a changed module has them already.
 _LIBRARIES = (
@@ -36,6 +36,8 @@ def main() -> None:
             run(campaign, arguments.again)
             confirm(campaign)
         scores.append(score(folder, mutants, place))
+    if arguments.markdown:
+        write_page(arguments.markdown, scores)
     print(f"\n{markdown(scores)}\nSurvivors without an explanation:\n{unexplained_lines(scores) or 'none'}")
     if outdated := stale():
         raise SystemExit(f"survivors.toml explains changes that are not made any more: {outdated}")
@@ -51,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=10.0, help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="try survivors again, with the tests as they are now")
     parser.add_argument("--table", action="store_true", help="show stored results, and try nothing")
+    parser.add_argument("--markdown", type=Path, help="a page: write the scores and survivors between its marks")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants", help="where results are stored")
     return parser.parse_args()
 

@@ -71,6 +71,27 @@ def markdown(scores: list[Score]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def survivors_markdown(each: Score) -> str:
+    """Return a list of all survivors: the place, the line before and after, and the reason if there is one."""
+    reasons = {change: entry.reason for entry in explanations() for change in entry.changes}
+    lines = []
+    for mutant in sorted([*each.explained, *each.unexplained], key=lambda mutant: (mutant.file, mutant.start)):
+        change = change_of(mutant)
+        place, reason = f"{change.file}:{mutant.start[0]}", reasons.get(change, "*Not explained.*")
+        lines.append(f"- `{place}`: `{change.before}` becomes `{change.after or '(nothing)'}`. {reason}\n")
+    return "".join(lines)
+
+
+def write_page(page: Path, scores: list[Score]) -> None:
+    """Replace what a page has between the two marks of each folder by its score and its survivors."""
+    text = page.read_text("utf-8")
+    for each in scores:
+        start, end = f"<!-- mutants of {each.folder} -->\n", f"<!-- end of {each.folder} -->"
+        before, rest = text.split(start)
+        text = f"{before}{start}\n{markdown([each])}\n{survivors_markdown(each)}\n{end}{rest.split(end)[1]}"
+    page.write_text(text, "utf-8")
+
+
 def unexplained_lines(scores: list[Score]) -> str:
     """Return the survivors without an explanation, one by one, as survivors.toml would name them."""
     lines = []

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("cosmic_ray", reason="cosmic-ray is not installed: make mutants brings it")
 
-from mutants import sources, survivors, swaps, trial
+from mutants import plan, sources, survivors, swaps, trial
 from mutants.surveys import Footprint
-from mutants.table import Score
+from mutants.table import Score, write_page
 
 _TEXT = """
 from functools import cache
@@ -155,6 +155,23 @@ def test_wilson_interval_of_a_sample() -> None:
     mutants: list[Any] = [object(), object()]
     assert Score("f", 100, 8, 0, [], mutants).interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
     assert Score("f", 10, 8, 0, [], mutants).interval == (0.8, 0.8)
+
+
+def test_a_page_lists_survivors_with_their_reasons(tmp_path: Path) -> None:
+    known = {change for entry in survivors.explanations() for change in entry.changes}
+    mutants = [mutant for each in plan.FOLDERS["codecs"].files() for mutant in sources.mutants_of(each)]
+    explained = next(mutant for mutant in mutants if survivors.change_of(mutant) in known)
+    other = next(mutant for mutant in mutants if survivors.change_of(mutant) not in known)
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- mutants of codecs -->\n- `old`\n<!-- end of codecs -->\nb\n", "utf-8")
+    for _ in range(2):  # the second time, the list of the first is replaced
+        write_page(page, [Score("codecs", 900, 8, 0, [explained], [other])])
+    text = page.read_text("utf-8")
+    assert (text[:2], text[-2:], text.count("\n- `")) == ("a\n", "b\n", 2)
+    for mutant in (explained, other):
+        change = survivors.change_of(mutant)
+        (line,) = [each for each in text.splitlines() if f"`{change.before}` becomes `{change.after}`" in each]
+        assert line.endswith("*Not explained.*") == (mutant is other)
 
 
 def test_every_explained_survivor_is_still_a_mutant() -> None:
