@@ -136,11 +136,12 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
         "02-con-b-01-digits-label-count-k-1.svg",
     ]  # fmt: skip
     (tmp_path / "figures" / "100-curves-01-bars.svg").write_text("of an earlier report with many sections")
-    for name in ("mine.svg", "01-mine.svg"):
+    for name in ("mine.svg", "01-mine.svg", "2026-11-20-mine.svg", "01-mine-2026-final.svg"):
         (tmp_path / "figures" / name).write_text("mine")
     write_figures(sections[1:], tmp_path / "figures", "svg")  # earlier figures go, other files stay
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
-        "01-con-b-01-digits-label-count-k-1.svg", "01-mine.svg", "mine.svg",
+        "01-con-b-01-digits-label-count-k-1.svg", "01-mine-2026-final.svg", "01-mine.svg", "2026-11-20-mine.svg",
+        "mine.svg",
     ]  # fmt: skip
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):
