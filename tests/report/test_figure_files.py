@@ -12,6 +12,7 @@ from commands import call
 from silobench.errors import ConfigError, RecordError
 from silobench.report.charts.files import draw
 from silobench.report.charts.files.blocks import bar_figure, dot_figure
+from silobench.report.charts.files.curves import scatter_figure
 from silobench.report.charts.files.style import STYLE
 from silobench.report.charts.values import (
     Axis,
@@ -118,6 +119,15 @@ def test_long_names_of_rows_do_not_touch(is_dots: bool) -> None:
     boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
     assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
     assert [one.get_text() for one in axes.texts] == ["constant answer"]
+
+
+def test_methods_of_one_colour_have_different_dots() -> None:
+    """A study of nine methods has two of each colour, and a chart may show just these."""
+    dots = DotChart("d", ["iid"], PERCENT, [Dots("a", [Value(50.0)], 0), Dots("b", [Value(60.0)], 8)])
+    marks = [Mark("a", 1, 50, group="a", colour=0), Mark("b", 2, 60, group="b", colour=8)]
+    for figure in (dot_figure(dots), scatter_figure(ScatterChart("s", Axis("x"), PERCENT, marks))):
+        looks = [(line.get_color(), line.get_marker()) for (line, *_) in figure.axes[0].containers]
+        assert len(set(looks)) == 2
 
 
 def test_a_wrong_ending_and_a_wrong_place_are_refused(tmp_path: Path) -> None:
