@@ -118,6 +118,8 @@ def test_latex_has_the_marks_of_tables_in_any_font() -> None:
     texts = ["clip | noise", "< 1e-6", ">60", "≥ 0.2", "∞", "a → b", "0.5 ≈", "R²"]
     row = export.latex(Table("", ["text"] * 8, [entries(*texts)])).splitlines()[-3]
     assert row == r"clip $|$ noise & $<$ 1e-6 & $>$60 & $\geq$ 0.2 & $\infty$ & a $\to$ b & 0.5 $\approx$ & R$^2$ \\"
+    columns = export.latex(Table("", ["|Δw / w|", "‖Δw‖ / ‖w‖", "μ"], [entries("1", "2", "3")])).splitlines()
+    assert r"$|$$\Delta$w / w$|$ & $\Vert$$\Delta$w$\Vert$ / $\Vert$w$\Vert$ & $\mu$ \\" in columns
 
 
 def test_a_record_without_seconds_has_no_shares() -> None:

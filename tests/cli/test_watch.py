@@ -56,7 +56,7 @@ def test_pages_follow_a_run_until_ctrl_c(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert err.splitlines() == [
+    assert err.splitlines()[-2:] == [  # a busy machine may say before that reading the runs takes long
         "warning: --host 0.0.0.0 lets everyone who can reach this machine read the results; there is no password.",
         "stopped.",
     ]
@@ -74,4 +74,4 @@ def test_a_directory_that_is_not_there_is_waited_for_and_said_to_be_missing(tmp_
         process.kill()
         _, err = process.communicate()
     note = f"note: {tmp_path / 'later'} does not exist yet, so this waits for it: check the path, or start the runs."
-    assert err.splitlines() == [note]
+    assert note in err.splitlines()  # beside a line about a slow step on a busy machine

@@ -12,6 +12,7 @@ from commands import call
 from silobench.errors import ConfigError, RecordError
 from silobench.report.charts.files import draw
 from silobench.report.charts.files.blocks import bar_figure, dot_figure
+from silobench.report.charts.files.curves import scatter_figure
 from silobench.report.charts.files.style import STYLE
 from silobench.report.charts.values import (
     Axis,
@@ -120,6 +121,15 @@ def test_long_names_of_rows_do_not_touch(is_dots: bool) -> None:
     assert [one.get_text() for one in axes.texts] == ["constant answer"]
 
 
+def test_methods_of_one_colour_have_different_dots() -> None:
+    """A study of nine methods has two of each colour, and a chart may show just these."""
+    dots = DotChart("d", ["iid"], PERCENT, [Dots("a", [Value(50.0)], 0), Dots("b", [Value(60.0)], 8)])
+    marks = [Mark("a", 1, 50, group="a", colour=0), Mark("b", 2, 60, group="b", colour=8)]
+    for figure in (dot_figure(dots), scatter_figure(ScatterChart("s", Axis("x"), PERCENT, marks))):
+        looks = [(line.get_color(), line.get_marker()) for (line, *_) in figure.axes[0].containers]
+        assert len(set(looks)) == 2
+
+
 def test_a_wrong_ending_and_a_wrong_place_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"a\.gif must end in \.pdf, \.svg or \.png"):
         draw(BARS, tmp_path / "a.gif")
@@ -136,11 +146,12 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
         "02-con-b-01-digits-label-count-k-1.svg",
     ]  # fmt: skip
     (tmp_path / "figures" / "100-curves-01-bars.svg").write_text("of an earlier report with many sections")
-    for name in ("mine.svg", "01-mine.svg"):
+    for name in ("mine.svg", "01-mine.svg", "2026-11-20-mine.svg", "01-mine-2026-final.svg"):
         (tmp_path / "figures" / name).write_text("mine")
     write_figures(sections[1:], tmp_path / "figures", "svg")  # earlier figures go, other files stay
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
-        "01-con-b-01-digits-label-count-k-1.svg", "01-mine.svg", "mine.svg",
+        "01-con-b-01-digits-label-count-k-1.svg", "01-mine-2026-final.svg", "01-mine.svg", "2026-11-20-mine.svg",
+        "mine.svg",
     ]  # fmt: skip
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):

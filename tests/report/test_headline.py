@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from silobench.analysis.methods import settings
+from silobench.papers import other_measure_sections
 from silobench.report.charts.values import DotChart, LineChart, ScatterChart
 from silobench.report.colours import colours_of
 from silobench.report.drawing import Drawing
 from silobench.report.headline import band, curves, headline, partition_names, trade_offs
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY
-from stored import cells, stored
+from stored import cells, regression, stored
 
 
 def runs(partition: str, score: float, algorithm: str = "fedavg", trials: int = 2, **more: object) -> list:  # type: ignore[type-arg]
@@ -126,6 +127,18 @@ def test_a_method_has_one_colour_in_all_charts() -> None:
     cost = trade_offs(both, colours)[0].chart
     assert isinstance(cost, ScatterChart)
     assert cost.groups == {name: colours[name] for name in ("fedavg", "scaffold")}  # without the baseline
+
+
+def test_a_method_has_its_colour_on_the_page_of_measures_too() -> None:
+    """Papers measure accuracy: runs of another metric are a group of their own there."""
+    measured = {"every": {"measures": {"drift": {"norm": 1.0}}}, "measure": "drift"}
+    classified = [[stored([0.5, 0.6], algorithm=name, **measured)] for name in ("fedavg", "scaffold")]
+    found = cells(*classified, *([regression([5.0, 4.0], algorithm=name, **measured)] for name in ("solo", "scaffold")))
+    drawn = [drawing.chart for section in other_measure_sections(found) for drawing in section.drawings]
+    lines = [line for chart in drawn if isinstance(chart, LineChart) for line in chart.lines]
+    assert [line.name for line in lines] == ["fedavg", "scaffold", "solo", "scaffold"]
+    assert {line.name: line.colour for line in lines} == colours_of(found)
+    assert all(line.colour == colours_of(found)[line.name] for line in lines)
 
 
 def test_no_adversary_is_named_so() -> None:

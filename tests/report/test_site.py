@@ -341,3 +341,13 @@ def test_partitions_are_in_the_order_of_their_first_runs() -> None:
     contents = Contents("t", found, runs)
     partitions = [section.table.rows for section in partitions_page(contents).sections if section.table.rows]
     assert [row[0].text for row in partitions[0]] == ["iid", "octants", "shards"]
+
+
+def test_heatmaps_of_other_numbers_of_parties_have_other_names() -> None:
+    """Here the network tells settings apart already, but not partitions."""
+    choices = ({"parties": 2, "model": "cnn"}, {"parties": 4, "model": "linear"})
+    found = cells(*([stored([0.5], partition=name, **each)] for name in ("iid", "octants") for each in choices))
+    drawings = partitions_page(Contents("t", found, [])).sections[0].drawings
+    assert [drawing.name for drawing in drawings] == [
+        "iid · 2 parties", "iid · 4 parties", "octants · 2 parties", "octants · 4 parties",
+    ]  # fmt: skip

@@ -17,6 +17,7 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"$\dagger$", "<": "$<$", ">": "$>$",
     "|": "$|$", "≥": r"$\geq$", "≈": r"$\approx$", "∞": r"$\infty$", "→": r"$\to$", "²": "$^2$",
+    "Δ": r"$\Delta$", "μ": r"$\mu$", "‖": r"$\Vert$",
 }  # < > | are other characters in LaTeX's default fonts  # fmt: skip
 
 

@@ -110,10 +110,11 @@ def other_measures(cells: Cells) -> list[Table]:
 
 def other_measure_sections(cells: Cells) -> list[Section]:
     """Return sections of the report for the measures that no section of a paper shows, without attacks."""
+    from silobench.report.colours import colours_of
     from silobench.report.measures import measure_sections
 
-    groups = grouped(cells, _measures_shown)
-    return [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
+    groups, colours = grouped(cells, _measures_shown), colours_of(cells)
+    return [section for group in groups for section in measure_sections(group, colours, _measures_shown(group[0]))]
 
 
 def paper_pages(cells: Cells) -> list[Page]:

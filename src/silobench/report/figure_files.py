@@ -10,7 +10,7 @@ from silobench.report.charts.forms import check_form
 from silobench.report.drawing import Drawing, Section
 from silobench.report.page import Page
 
-_NAME = re.compile(r"\d{2,}-[a-z0-9.-]+-\d{2,}-[a-z0-9.-]+")  # of a figure, as `write_figures` names it
+_NAME = re.compile(r"\d{2,3}-[a-z0-9.-]+-\d{2,3}-[a-z0-9.-]+")  # of a figure, as `write_figures` names it; not a date
 _MOST_LETTERS = 70  # of a title in a file name
 
 

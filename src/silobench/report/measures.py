@@ -8,15 +8,13 @@ from silobench.analysis.measured import cells_with, finding_curve, findings_of, 
 from silobench.analysis.methods import setting_name
 from silobench.analysis.tables import varying
 from silobench.report.charts.values import Axis, Line, LineChart, Point
-from silobench.report.colours import colours_of
 from silobench.report.drawing import Drawing, Section
 
 _MOST = 12  # figures of one measure; the table has all findings
 
 
-def measure_sections(cells: Cells, but: Collection[str] = ()) -> list[Section]:
-    """Return a section for each measure, except those in `but`."""
-    colours = colours_of(cells)
+def measure_sections(cells: Cells, colours: Mapping[str, int], but: Collection[str] = ()) -> list[Section]:
+    """Return a section for each measure, except those in `but`; `colours` has the place of each algorithm."""
     return [_section(cells_with(cells, name), name, colours) for name in measures_of(cells, but)]
 
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
 from silobench.analysis.methods import setting_choices, setting_name
-from silobench.analysis.tables import Table, entries
+from silobench.analysis.tables import Table, entries, varying
 from silobench.report.charts.values import Heatmap
 from silobench.report.contents import Contents
 from silobench.report.drawing import Drawing, Section
@@ -30,7 +30,8 @@ _NOTE = (
 def partitions_page(contents: Contents) -> Page:
     """Return the page of partitions; parties that hold columns are on a page of their own."""
     cells = _each_partition([cell for cell in contents.cells if cell.runs[0].partition.sizes])
-    names = [name for name in setting_choices(contents.cells) if name in _OF_PARTITION] or ["partition"]
+    others = [name for name in varying(cells) if name not in _OF_PARTITION] if cells else []
+    names = setting_choices(cells, others) or ["partition"]
     drawn = [
         Drawing(setting_name(cell, names, contents.cells), chart, words(cell.runs[0]))
         for cell in cells

@@ -23,6 +23,7 @@ from silobench.report.charts.files.style import (
     colour,
     draw_levels,
     figure_of,
+    marker,
     set_axis,
     set_grid,
     strength,
@@ -111,13 +112,14 @@ def dot_figure(chart: DotChart) -> Figure:
     figure = figure_of(WIDTH, min(_TALLEST, 0.7 + each * len(chart.rows)) + legend.height)
     axes, handles = figure.add_subplot(), []
     for place, dots in enumerate(chart.dots):
+        shade = dot_colour(dots, place)
         known = [(row, value) for row, value in enumerate(dots.values) if value and math.isfinite(value.mean)]
         y = [row + step * (place - (len(chart.dots) - 1) / 2) for row, _ in known]
         spreads = [value.spread or 0.0 for _, value in known]
         handles.append(
             axes.errorbar(
                 [value.mean for _, value in known], y, xerr=spreads if any(spreads) else None,
-                color=colour(dot_colour(dots, place)), linestyle="", marker="o", markersize=3.5, elinewidth=0.8,
+                color=colour(shade), linestyle="", marker=marker(shade), markersize=3.5, elinewidth=0.8,
             )
         )  # fmt: skip
     for row in range(1, len(chart.rows), 2):

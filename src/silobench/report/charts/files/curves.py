@@ -16,6 +16,7 @@ from silobench.report.charts.files.style import (
     dash,
     draw_levels,
     figure_of,
+    marker,
     set_axis,
     set_grid,
 )
@@ -88,8 +89,8 @@ def scatter_figure(chart: ScatterChart) -> Figure:
         handles.append(
             axes.errorbar(
                 [mark.x for mark in marks], [mark.y for mark in marks], xerr=[mark.x_spread or 0.0 for mark in marks],
-                yerr=[mark.y_spread or 0.0 for mark in marks], color=colour(shade), linestyle="", marker="o",
-                markersize=4, elinewidth=0.8,
+                yerr=[mark.y_spread or 0.0 for mark in marks], color=colour(shade), linestyle="",
+                marker=marker(shade), markersize=4, elinewidth=0.8,
             )
         )  # fmt: skip
     set_axis(axes, "x", x, turned)

@@ -43,6 +43,11 @@ def strength(place: int) -> float:
     return (1.0, 0.65, 0.4, 0.25)[place // len(PALETTE) % 4]
 
 
+def marker(place: int) -> str:
+    """Return the form of a dot, which tells it from others of the same colour, as on the page."""
+    return "os"[place // len(PALETTE) % 2]
+
+
 def dash(place: int) -> Any:
     """Return the dash that tells a series from others of the same colour."""
     return DASHES[place // len(PALETTE) % len(DASHES)]
