@@ -132,6 +132,7 @@ def test_rows_of_words_are_integers_of_the_vocabulary() -> None:
         trained(data)
     refused(lambda: toy(rows + 1, Y, vocabulary=words), "word numbers from 1 to 4", "of 4 words", "use only 0 to 3")
     refused(lambda: toy(rows - 1, Y, vocabulary=words), "word numbers from -1 to 2")
+    assert toy(rows[:, :0], Y, vocabulary=words).shape == (0,)
 
 
 def test_numbers_to_predict_become_float32() -> None:
