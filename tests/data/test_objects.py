@@ -497,6 +497,22 @@ def test_an_encoder_takes_columns_with_numbers_as_names() -> None:
     refused(lambda: data.encoder.encode(frame[[0, 2]]), "has no column 1")
 
 
+def test_an_encoder_takes_a_frame_of_another_library() -> None:
+    """Iterating over one of polars gives columns, not their names."""
+
+    class Frame:
+        columns = ("a", "b", "y")
+
+        def __iter__(self) -> Any:
+            return iter([FRAME[name] for name in self.columns])
+
+        def __getitem__(self, name: str) -> Any:
+            return FRAME[name]
+
+    encoder = sb.from_pandas(FRAME, "y").encoder
+    np.testing.assert_array_equal(encoder.encode(Frame()), encoder.encode(FRAME))
+
+
 def test_test_rows_of_hugging_face_need_all_columns() -> None:
     train, test = ({"a": [0.5] * 40, "b": [1.5] * 40, "y": [0, 1] * 20} for _ in range(2))
     del test["b"]
