@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ _OF_SERVER = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "PYTHONSAFEPATH": "1",  # else it would import a random.py or numpy.py that is in the working directory
 }
+_STARTING = threading.Lock()  # two threads that change the environment at once would not restore it
 
 
 def context() -> Any:
@@ -35,7 +37,7 @@ def start_server() -> None:
         from multiprocessing import forkserver, resource_tracker
 
         forkserver.set_forkserver_preload(["silobench.runs.sweep"])
-        with _environment(_OF_SERVER), without_main():
+        with _STARTING, _environment(_OF_SERVER), without_main():
             resource_tracker.ensure_running()  # first, because it ends with Ctrl-C unblocked
             with _without_interrupt():
                 forkserver.ensure_running()

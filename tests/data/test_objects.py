@@ -132,6 +132,7 @@ def test_rows_of_words_are_integers_of_the_vocabulary() -> None:
         trained(data)
     refused(lambda: toy(rows + 1, Y, vocabulary=words), "word numbers from 1 to 4", "of 4 words", "use only 0 to 3")
     refused(lambda: toy(rows - 1, Y, vocabulary=words), "word numbers from -1 to 2")
+    assert toy(rows[:, :0], Y, vocabulary=words).shape == (0,)
 
 
 def test_numbers_to_predict_become_float32() -> None:
@@ -494,6 +495,22 @@ def test_an_encoder_takes_columns_with_numbers_as_names() -> None:
     data = sb.from_pandas(frame, 3, test=frame)
     np.testing.assert_array_equal(data.encoder.encode(frame), data.test.x)
     refused(lambda: data.encoder.encode(frame[[0, 2]]), "has no column 1")
+
+
+def test_an_encoder_takes_a_frame_of_another_library() -> None:
+    """Iterating over one of polars gives columns, not their names."""
+
+    class Frame:
+        columns = ("a", "b", "y")
+
+        def __iter__(self) -> Any:
+            return iter([FRAME[name] for name in self.columns])
+
+        def __getitem__(self, name: str) -> Any:
+            return FRAME[name]
+
+    encoder = sb.from_pandas(FRAME, "y").encoder
+    np.testing.assert_array_equal(encoder.encode(Frame()), encoder.encode(FRAME))
 
 
 def test_test_rows_of_hugging_face_need_all_columns() -> None:

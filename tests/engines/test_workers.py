@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from worker_jobs import jobs, squares
 from commands import PATIENCE
 from silobench.engines.workers import Job, Workers
 from silobench.errors import ConfigError, RunError
+from silobench.processes import start_server
 
 
 @pytest.mark.parametrize("costs", [(1, 1, 1, 1, 1), (1, 2, 3, 4, 5), (5, 4, 3, 2, 1), (2, 9, 1, 9, 0.5)])
@@ -321,6 +323,17 @@ def test_a_worker_that_is_slow_to_begin_gets_the_values_of_its_own_job(count: in
         assert list(workers.results(given)) == numbers.tolist()
     finally:
         workers.close()
+
+
+def test_threads_that_start_workers_at_once_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: time.sleep(0.01))
+    before = dict(os.environ)
+    threads = [threading.Thread(target=start_server) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert dict(os.environ) == before
 
 
 def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:

@@ -344,6 +344,21 @@ def test_rows_that_are_no_array_are_one_sentence(rows: Any, sentence: str) -> No
         features(rows, RowFormat((2,), "float32", ("no", "yes")))
 
 
+def test_columns_that_are_not_needed_may_have_any_length() -> None:
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0) ** 2, "y": np.arange(60) % 2})
+    form = RowFormat.of(sb.from_pandas(frame, "y"))
+    assert features({"a": [1.0, 2.0], "b": [3.0, 4.0], "source": "a clinic"}, form).shape == (2, 2)
+    with pytest.raises(DataError, match="must have one length, but a: 2 and b: 1: give"):
+        features({"a": [1.0, 2.0], "b": [3.0], "source": "a clinic"}, form)
+    with pytest.raises(DataError, match="has no column a and b"):
+        features({"source": "a clinic"}, form)
+
+
+def test_numbers_alone_are_one_row() -> None:
+    for one in (1.0, np.array(1.0), torch.tensor(1.0)):
+        assert features({"a": one, "b": one}, RowFormat((2,), "float32", ("no", "yes"))).tolist() == [[1, 1]]
+
+
 @pytest.mark.parametrize("value", [-1, 10, 2.5])
 def test_numbers_that_stand_for_no_word_are_one_sentence(value: float) -> None:
     form = RowFormat((2,), "int32", ("no", "yes"), vocabulary=10)

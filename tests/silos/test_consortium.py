@@ -162,6 +162,16 @@ def test_an_acceptance_may_be_written_in_any_form_of_toml(tmp_path: Path, stated
     assert (SiloFile.read(file).accepted, SiloFile.read(file).limits.max_runs) == ("ab12", 2)
 
 
+@pytest.mark.parametrize("stated", ['accepted = """f00"""', "accepted = '''f00'''", '"accepted" = ""'])
+def test_an_acceptance_that_cannot_be_replaced_leaves_the_file_whole(tmp_path: Path, stated: str) -> None:
+    file = tmp_path / "silo.toml"
+    text = f'name = "a"\ndata = "a.csv"\nconsortium = "c"\nkey = "key"\n{stated}\n'
+    file.write_text(text)
+    with pytest.raises(ConfigError, match='write accepted = "" in its place'):
+        accept(file, "ab12")
+    assert file.read_text() == text
+
+
 def test_a_silo_needs_its_own_key_and_name(whole) -> None:
     file = whole.silo_file("north")
     text = file.read_text()

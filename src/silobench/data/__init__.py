@@ -72,6 +72,8 @@ DATASETS.register(added_later=("vectors", "rows"))(text.amazon_domains)
 DATASETS.register(added_later=("amazon", "vectors", "rows"))(text.sentiment)
 DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
+_FOLDERS = ("path", "test", "files")  # arguments that may name a folder of pictures
+
 
 def load(spec: str) -> Dataset:
     """Return the dataset of a spec. The last four stay in memory; if a file changes, or a picture in a folder that the
@@ -89,7 +91,7 @@ def load(spec: str) -> Dataset:
 
 def _stamps(bound: Spec) -> tuple[tuple[str | int, ...], ...]:
     """Return the stamps of all files behind a spec: those that it names, with their paths, and those of its entry."""
-    named = [file for text in _texts(bound) if text for file in _files(text)]
+    named = [file for name, text in _texts(bound) if text for file in _files(name, text)]
     return (*map(_path_and_stamp, named), *stamps(bound.name))
 
 
@@ -98,22 +100,24 @@ def _path_and_stamp(file: Path) -> tuple[str | int, ...]:
     return (str(file), *stamp(file)) if file.exists() else (str(file),)
 
 
-def _files(text: str) -> Iterator[Path]:
-    """Yield the file of this name, or the pictures in the folder of this name."""
+def _files(argument: str, text: str) -> Iterator[Path]:
+    """Yield the file that an argument names, or the pictures in its folder; the mark of ``decimal=.`` is no folder."""
     path = Path(text)
     if os.path.isfile(path):  # false for a text that is too long for a name, where `Path.is_file` raises an error
         yield path
-    elif os.path.isdir(path):
+    elif argument in _FOLDERS and os.path.isdir(path):
         with suppress(DataError):  # there are no pictures in it
             yield from (path / name for name in image_files.list_pictures(path))
 
 
-def _texts(spec: Spec) -> Iterator[str]:
-    """Yield the texts among the arguments of a spec, and those of a spec inside a text: 'csv(path=north.csv)'."""
-    arguments = [value for _, value in spec.kwargs]
-    for part in [part for value in arguments for part in (value if isinstance(value, tuple) else (value,))]:
+def _texts(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of the arguments of a spec, and of a spec inside a text: 'csv(path=north.csv)'."""
+    arguments = [
+        (name, part) for name, value in spec.kwargs for part in (value if isinstance(value, tuple) else [value])
+    ]
+    for name, part in arguments:
         if isinstance(part, str):
-            yield part
+            yield name, part
             with suppress(SpecError):
                 yield from _texts(parse(part)) if part.endswith(")") else ()
 

@@ -201,7 +201,7 @@ def _check(name: str, part: str, split: Split) -> None:
 
 
 def _check_words(name: str, part: str, x: Features, words: int) -> None:
-    if x.dtype.kind == "i" and (x.min() < 0 or x.max() >= words):
+    if x.dtype.kind == "i" and x.size and (x.min() < 0 or x.max() >= words):
         raise DataError(
             f"dataset {name} has {part} word numbers from {x.min()} to {x.max()}, but a vocabulary of {words} words: "
             f"use only 0 to {words - 1}."

@@ -244,10 +244,10 @@ class Encoder:
     def encode(self, columns: Mapping[Any, Any], source: str = "the table") -> NDArray[Any]:
         """Return the features of raw columns: arrays, lists or Series of texts, numbers or dates, by name.
 
-        `columns` may be a DataFrame; names that are not texts, such as 3, count as texts. `source` names the table in
-        messages.
+        `columns` may be a DataFrame of any library; names that are not texts, such as 3, count as texts. `source` names
+        the table in messages.
         """
-        keys = {str(key): key for key in columns}
+        keys = {str(key): key for key in getattr(columns, "columns", columns)}
         self.check(keys, source)
         return self._encode({name: raw_column(name, columns[keys[name]]) for name in self.columns}, source)
 

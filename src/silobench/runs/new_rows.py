@@ -34,14 +34,20 @@ def features(rows: Any, form: RowFormat, encoded: bool = False) -> Features:
 def _of_object(rows: Any, form: RowFormat, encoded: bool) -> Features:
     if isinstance(rows, Mapping) or hasattr(rows, "columns"):
         columns = {str(name): rows[name] for name in (rows if isinstance(rows, Mapping) else rows.columns)}
-        lengths = {name: len(column) if hasattr(column, "__len__") else 1 for name, column in columns.items()}
-        if len(set(lengths.values())) != 1:
+        needed = form.encoder.columns if form.encoder is not None and not encoded else columns
+        lengths = {name: _length(columns[name]) for name in needed if name in columns}
+        if not columns or len(set(lengths.values())) > 1:
             counts = listed([f"{name}: {count}" for name, count in lengths.items()], 5) or "there are none"
             raise DataError(f"the columns of the rows must have one length, but {counts}: give all values of each.")
         if form.encoder is not None and not encoded:
             return form.encoder.encode(columns)
         rows = np.column_stack([np.asarray(column) for column in columns.values()])
     return _of_array(rows, form, encoded)
+
+
+def _length(column: Any) -> int:
+    """Return the number of values of a column; a number alone is one, also as an array or tensor without dimensions."""
+    return len(column) if hasattr(column, "__len__") and getattr(column, "shape", None) != () else 1
 
 
 def _of_file(path: Path, form: RowFormat, encoded: bool) -> Features:

@@ -99,4 +99,13 @@ def accept(path: Path, digest: str) -> None:
     text = path.read_text(encoding="utf-8")
     line = f'accepted = "{digest}"'
     changed, count = _ACCEPTED.subn(line, text, count=1)
-    replace_atomically(path, (changed if count else f"{line}\n{text}").encode())
+    content = changed if count else f"{line}\n{text}"
+    try:
+        is_stated = tomllib.loads(content).get("accepted") == digest
+    except tomllib.TOMLDecodeError:
+        is_stated = False
+    if not is_stated:  # a text in three quotation marks, or a key in quotation marks
+        raise ConfigError(
+            f'{path} states `accepted` in a form that cannot be replaced: write accepted = "" in its place.'
+        )
+    replace_atomically(path, content.encode())

@@ -185,6 +185,12 @@ def test_a_sample_with_a_number_as_label_is_a_regression(tmp_path: Path) -> None
     assert columns_of(north, "outcome", drop="notes", unit="days").label.unit == ""
 
 
+@pytest.mark.parametrize("origin", ["2024", "2024-01-05T10", "2024-01-05 10:30:00", "2024-01-05T10:30:00.25"])
+def test_an_origin_may_be_any_date_that_stays(origin: str) -> None:
+    columns = Columns.of_text(TABLE.replace('kind = "date"', f'kind = "date"\norigin = "{origin}"'))
+    assert f'origin = "{origin}"' in columns.text()
+
+
 def test_stated_scales_of_a_sample_are_its_rounded_means_and_deviations(tmp_path: Path) -> None:
     path = tmp_path / "sample.csv"
     path.write_text(

@@ -175,6 +175,19 @@ def test_a_folder_that_changes_is_read_anew(tmp_path: Path, monkeypatch: pytest.
         load(spec)
 
 
+def test_a_decimal_mark_and_a_column_name_no_folder_of_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a decimal point would list the whole working directory, and a picture there would change the dataset."""
+    monkeypatch.chdir(tmp_path)
+    write_pictures(tmp_path, {"y/a.png": 1})
+    Path("t.csv").write_text("n,y\n" + "".join(f"{row},{row % 2}\n" for row in range(40)))
+    spec = "csv(path=t.csv, label=y, decimal='.')"
+    first = load(spec)
+    write_pictures(tmp_path, {"y/b.png": 2})
+    assert load(spec) is first
+
+
 def test_fields_of_the_pattern(tmp_path: Path) -> None:
     write_pictures(
         tmp_path, {f"h{g}/{c}_{n}_x.PNG": 100 * g + 10 * c + n for g in (0, 1) for c in (3, 4) for n in range(3)}

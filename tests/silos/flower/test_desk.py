@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_letters_of_any_size_are_answered_and_strangers_are_not() -> None:
         return letter[::-1]
 
     def answer_all() -> None:
-        with suppress(OSError):  # the desk is closed before the next visitor
+        with suppress(OSError), closing(listener):  # the desk is closed before the next visitor
             answer_letters(listener, answer)
 
     with opened_desk() as (folder, listener):
@@ -47,7 +47,10 @@ def test_letters_of_any_size_are_answered_and_strangers_are_not() -> None:
             Client(str(folder / "desk.sock"), family="AF_UNIX", authkey=b"guess").send_bytes(b"letter")
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(str(folder / "desk.sock"))
+            assert stranger.recv(1000)  # the desk waits for a proof of the key
             stranger.sendall(struct.pack("!i", 5000) + bytes(5000))
+        with Client(str(folder / "desk.sock"), family="AF_UNIX", authkey=(folder / "desk.key").read_bytes()) as visitor:
+            os.write(visitor.fileno(), struct.pack("!i", 5000) + b"half a let")
         large = bytes(range(256)) * 40_000
         assert forward(folder, b"abc") == b"cba"
         assert forward(folder, large) == large[::-1]

@@ -19,7 +19,7 @@ from silobench.spec.registry import IN_WORDS
 
 Name = Annotated[str, MinLen(1)]
 _MOST_FEATURES = 1_000_000
-_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}){0,2}(T[0-9]{2}(:[0-9]{2}){0,2})?")
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}){0,2}([T ][0-9]{2}(:[0-9]{2}){0,2}(\.[0-9]+)?)?")
 
 
 class _Strict(BaseModel):

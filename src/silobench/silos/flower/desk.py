@@ -16,7 +16,8 @@ from pathlib import Path
 from silobench.safety.private_files import write_private
 
 _SOCKET, _KEY = "desk.sock", "desk.key"
-_TOO_LONG = "bad message length"  # what Python says of a visitor whose proof of the key is too long
+# What Python says of a visitor whose proof of the key is too long, and of one who breaks off within a message.
+_OF_VISITORS = ("bad message length", "got end of file during message")
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def answer_letters(listener: Listener, answer: Callable[[bytes], bytes]) -> None
         except (AuthenticationError, EOFError, ConnectionError):
             continue
         except OSError as error:
-            if str(error) != _TOO_LONG:  # others are about the desk, which may be closed
+            if str(error) not in _OF_VISITORS:  # others are about the desk, which may be closed
                 raise
 
 
