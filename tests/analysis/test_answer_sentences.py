@@ -192,6 +192,12 @@ def test_a_method_alone() -> None:
     ]
 
 
+def test_a_setting_that_has_a_reference_point_only_compares_no_methods() -> None:
+    other = trials(NEAR, "solo", SKEW.format(2))
+    assert said(trials(FAR), other) == ["fedavg is the only method: it has an accuracy of 90.4% on iid."]
+    assert said(other) == []
+
+
 def test_what_beats_no_constant_answer_is_a_warning() -> None:
     weak = areas([0.5, 0.501, 0.502], "scaffold"), areas([0.5, 0.501, 0.502])
     nothing = "! No method is shown to beat the best constant answer"

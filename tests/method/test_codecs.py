@@ -16,7 +16,7 @@ from commands import run_code
 from laws import SOLVER, bits, close, run
 from precision import bound
 from silobench.engines import pool
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, HookError
 from silobench.method.algorithms import bsp
 from silobench.method.codecs import CODECS, DENSE, SPARSE, Codec, Form, Index, Packed, sparse
 from silobench.method.solvers import sgd
@@ -290,6 +290,14 @@ def test_a_codec_of_four_lines_can_be_used() -> None:
     whole = Codec(lambda part: part.tobytes(), lambda content, form: np.frombuffer(content, form.dtype))
     assert sent(np.array([1.0, 2.0]), whole).unpack().tolist() == [1.0, 2.0]
     assert Form((3, 4), np.dtype(np.float32)).size == 12
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(1), np.zeros((2, 1)), np.zeros(2, np.complex128)])
+def test_a_codec_that_returns_another_form_is_named(wrong: Any) -> None:
+    """Longer, shorter, of another shape, and of a type that has room for more."""
+    other = Codec(lambda part: part.tobytes(), lambda content, form: wrong)
+    with pytest.raises(HookError, match=r"`unpack` of the codec .* of shape \(2,\) and type float64 is expected"):
+        sent(np.array([1.0, 2.0]), other).unpack()
 
 
 def test_the_layout_of_a_sparse_part_on_the_wire() -> None:

@@ -124,6 +124,15 @@ def test_feedback_is_not_applied_to_statistics(normed) -> None:
         assert {name for memory in memories for name in memory} - {"sketch of delta"} == {"delta"}
 
 
+def test_top_k_sends_scalars_as_they_are() -> None:
+    """Divided by the weight and multiplied with it, 1 would be 0.9999999999999999."""
+    one = torch.tensor(1.0, dtype=torch.float64)
+    assert one / 49 * 49 != one
+    done = sent(Update({"delta": torch.arange(10.0), "reach": one}, 49.0, {"answers": one}), "top_k(fraction=0.2)")
+    assert (done.arrived.total["reach"], done.arrived.sums["answers"]) == (one, one)
+    assert done.memories[0].keys() == {"delta"}
+
+
 # --- expectations -------------------------------------------------------------------------------------
 
 

@@ -71,6 +71,14 @@ def test_a_seed_rounds_parts_of_several_blocks_as_in_earlier_versions(width: int
     assert hashlib.sha256(content).hexdigest()[:12] == digest
 
 
+def test_a_seed_rounds_16_bits_as_in_earlier_versions() -> None:
+    """Most entries are small, because only these have a fraction that is as fine as the random numbers."""
+    part = ((np.arange(98_311) % 1009 - 504) / np.float32(504)).astype(np.float32) / np.float32(4096)
+    part[::512] = 1  # the scale of each bucket
+    content = CODECS.build("quantized(bits=16, seed=1)").pack(part)
+    assert hashlib.sha256(content).hexdigest()[:12] == "a9bb12c16fd2"
+
+
 def test_buckets_of_zeros_and_of_what_is_not_finite_are_sent_as_zeros() -> None:
     """No entry of a bucket tells how it was divided by a scale that is zero or not a number."""
     part = np.array([0, 0, np.nan, 1, 3, -3, np.inf, 2], np.float32)
@@ -87,6 +95,10 @@ def test_signs_by_hand(size: int, seed: int) -> None:
     back = arrived(part, CODECS.build("signs"))
     assert [value > 0 for value in back] == [value >= 0 for value in part]
     assert np.allclose(np.abs(back), mean, rtol=bound(1), atol=0)
+
+
+def test_a_zero_counts_as_positive() -> None:
+    assert arrived(np.array([0, -2, 2, -0.0], np.float32), CODECS.build("signs")).tolist() == [1, -1, 1, 1]
 
 
 @given(st.integers(1, 60), st.floats(0.0, 1.0, exclude_min=True), st.booleans(), st.integers(0, 99))

@@ -3,10 +3,12 @@
 from itertools import pairwise
 
 import pytest
+import torch
 
 from silobench.errors import ConfigError
 from silobench.method.controllers.dials import OWNERS, chosen_dial
 from silobench.method.transforms import TRANSFORMS
+from silobench.method.types import Context, Layout, Update
 
 
 def test_every_knob_of_a_transform_has_its_owner() -> None:
@@ -31,6 +33,14 @@ def test_each_setting_of_ranks_and_bits_is_half_of_the_one_before(name: str, mos
     (dial,) = TRANSFORMS.build(name).dials
     assert (dial.grid[0], dial.grid[-1]) == (most, least)
     assert all(before == 2 * after for before, after in pairwise(dial.grid))
+
+
+@pytest.mark.parametrize("bits", [17, 24, 32])
+def test_a_controller_may_ask_for_entries_as_they_are(bits: int) -> None:
+    """As skewscout does with a grid of its own: more than 16 bits are all of them."""
+    update = Update.of(1.0, delta=torch.tensor([1.0, 0.3, -0.7]))
+    sent, *_ = TRANSFORMS.build("quantize").encode(update, {}, Context(0, 0, 0, Layout((), (), 0), {"bits": bits}))
+    assert sent is update
 
 
 @pytest.mark.parametrize("name", ["rand-k", "top-k"])

@@ -139,6 +139,8 @@ def test_dgcs_sparsity_by_round() -> None:
     """A stage of an epoch and a half has 6 rounds, and the last stage stays."""
     staged = dgc(warmup=1.5, sparsity=(0.25, 0.5, 0.75))
     assert stage_sizes(staged, [0, 5, 6, 11, 12, 17, 18, 60]) == [48, 48, 32, 32, 16, 16, 16, 16]
+    fifths = dgc(warmup=0.2, sparsity=(0.0, 0.25, 0.5, 0.75, 0.875, 0.9375))
+    assert stage_sizes(fifths, [0, 1, 2, 3, 4]) == [64, 48, 32, 16, 4]  # the sixth stage begins with the second epoch
     assert stage_sizes(dgc(warmup=0.0, sparsity=(0.25, 0.5, 0.75)), [0, 1, 60]) == [16, 16, 16]
     assert stage_sizes(dgc(sparsity=()), [0, 60]) == [64, 64]
     assert stage_sizes(staged, [0, 3, 4, 8], warmup=1.0) == [48, 48, 32, 16]
@@ -183,13 +185,15 @@ def test_dgc_clips_to_its_share_of_the_length(clip: float | None, parties: int, 
 def test_fedavg_by_minibatch_waits_and_then_sends_how_far_it_has_come() -> None:
     algorithm, server, memory = fedavg(iter_local=3), server_at(vector(1.0)), {}
     assert algorithm.local_model is not None
-    ends, waits = [2.0, 4.0, 8.0, 9.0], []
+    ends, waits, weights = [2.0, 4.0, 8.0, 9.0], [], []
     for end in ends:
         start = algorithm.start(server, memory)
         update, memory = algorithm.message(trained(start, vector(end) - start), server, memory)
         assert float(algorithm.local_model(server, memory)) == end
         waits.append(sent(update) if update.total else None)
+        weights.append(update.weight)
     assert waits == [None, None, [7.0], None]
+    assert weights == [1, 1, 1, 1]  # whatever a party sends, and however many rows it has
     assert float(algorithm.start(server, {"apart": vector(8.0)})) == 1.0  # at the mean, whatever it was before
     sooner = server_at(vector(1.0), knobs={"iter_local": 2})  # a controller lowers what the party has passed already
     waiting = {"model": vector(4.0), "waited": torch.tensor(4)}

@@ -116,6 +116,13 @@ def test_the_grid_of_skellam_noise_by_hand(
         assert (release.unit, release.noise, release.reproducible) == ("party", multiplier, False)
 
 
+def test_a_round_without_parties_has_no_noise() -> None:
+    (noise,) = chain("skellam_noise(multiplier=3)")
+    release = noise.release(replace(context_of(1.0, 4), cohort=(), replied=()))
+    assert release is not None
+    assert release.rho == math.inf
+
+
 def test_noise_that_is_not_solved_yet_has_no_grid() -> None:
     (noise,) = chain("skellam_noise(epsilon=3)")
     assert noise.exponent(context_of(1.0, 4)) is None
@@ -158,21 +165,21 @@ def test_a_sum_with_gaussian_noise_by_hand() -> None:
 # --- noise for a target -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cohort", [2, 5])
-def test_skellam_noise_for_a_target_is_enough_and_not_much_more(cohort: int) -> None:
+@pytest.mark.parametrize(("cohort", "target"), [(2, 3.0), (5, 3.0), (5, 10_000.0)])
+def test_skellam_noise_for_a_target_is_enough_and_not_much_more(cohort: int, target: float) -> None:
     """A party knows its own noise, so those of the others count: (n - 1)/n of the variance."""
-    (noise,) = chain("skellam_noise(epsilon=3, delta=1e-6, reproducible=true)")
+    (noise,) = chain(f"skellam_noise(epsilon={target}, delta=1e-6, reproducible=true)")
     assert noise.calibrated
     solved = noise.calibrated(4, 1.0, "fixed", 10, cohort)
     release = solved.release(context_of(1.0, cohort))
     assert release is not None
-    assert (release.delta, release.budget, release.reproducible) == (1e-6, 3.0, True)
+    assert (release.delta, release.budget, release.reproducible) == (1e-6, target, True)
 
     def spent(multiplier: float) -> float:
         variance = (multiplier * 1024) ** 2 * (cohort - 1) / cohort
         return epsilon([(Mechanism("party", 1e-6, rho=rho(1024.0, variance)), 4)], 1e-6)
 
-    assert spent(release.noise) <= 3 < spent(release.noise * 0.9998)
+    assert spent(release.noise) <= target < spent(release.noise * 0.9998)
     with pytest.raises(ConfigError, match="1 party takes part in a round and knows its noise: let at least 2 take"):
         noise.calibrated(4, 1.0, "fixed", 10, 1)
 

@@ -73,6 +73,7 @@ def test_sums_have_no_weight() -> None:
 
 def test_the_ring_is_as_fine_as_the_noise_before_it() -> None:
     assert ring_of("secure_sum(range=1)", context_of(exponent=28)).bits == 32
+    assert ring_of("secure_sum(range=1)", context_of(exponent=27)).bits == 32  # it is finer then
     assert ring_of("secure_sum(range=1)", context_of(exponent=29)).bits == 64
     assert ring_of("secure_sum(range=1, bits=32)", context_of(exponent=28)).bits == 32
     with pytest.raises(ConfigError, match=r"steps of 2\^-29, but 32 bits have room for steps of 2\^-28: write bits=64"):

@@ -1,6 +1,7 @@
 """The transform secure_sum: exact sums, what is sent, and what it can be combined with."""
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,11 +25,12 @@ from silobench.loop.schedule import Schedule
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.chain import send
+from silobench.method.codecs import SPARSE, Codec, random_subset
 from silobench.method.method import Method
 from silobench.method.secure import Ring
 from silobench.method.solvers import sgd
 from silobench.method.transforms import TRANSFORMS, bind_chain, clip, rand_k, secure_sum
-from silobench.method.types import Context, Layout, Memory, Transform, Update
+from silobench.method.types import ENCRYPT, Context, Layout, Memory, Transform, Update
 from silobench.training.party import LocalRound
 from silobench.training.setting import BUFFERS, Setting
 from silobench.training.state import Reply, RoundRecord
@@ -217,6 +219,23 @@ def test_a_range_that_would_round_updates_to_nothing_is_refused() -> None:
         total_ring(secure_sum(range=1e25), update, CONTEXT)
 
 
+@pytest.mark.parametrize("codec", [None, SPARSE, random_subset(0.5, seed=1)], ids=["none", "sparse", "rand_k"])
+def test_only_a_lossless_codec_is_taken_for_the_sum(codec: Codec | None) -> None:
+    """By it the server packs its answer, which would lose entries by another one."""
+    update = Update.of(1.0, delta=torch.tensor([1.0, 0.0, 0.0, 2.0]))
+    total = summed(secure_sum(range=4.0), [update.coded(codec) if codec else update] * 4, CONTEXT)
+    assert total.codecs == ({"delta": SPARSE} if codec is SPARSE else {})
+
+
+def test_the_seconds_of_encryption_are_a_part_of_those_that_pass() -> None:
+    secure, update = secure_sum(range=1.0), Update.of(1.0, delta=torch.zeros(3))
+    assert secure.agree
+    memories, _ = secure.agree({}, CONTEXT)
+    began = time.perf_counter()
+    *_, report = secure.encode(update, memories[0], CONTEXT)
+    assert 0 <= report[ENCRYPT] <= time.perf_counter() - began
+
+
 # --- what the server sees -----------------------------------------------------------------------------
 
 
@@ -321,6 +340,18 @@ def test_the_answer_in_lockstep_is_the_decoded_sum(toy) -> None:
 def test_chains_that_are_refused(chain: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         Method(ALGORITHMS.build("fedavg"), SOLVER, built(chain))
+
+
+def test_the_bound_of_a_plugin_may_follow_from_the_round() -> None:
+    """Before a run it is asked for that of the first round, and no round comes before it."""
+    asked = list[int]()
+
+    def bound(context: Context) -> float:
+        asked.append(context.round)
+        return 1 / (1 + context.round)
+
+    Method(ALGORITHMS.build("fedavg"), SOLVER, (Transform(lambda u, m, c: (u, m), bound=bound), secure_sum()))
+    assert set(asked) == {0}
 
 
 @pytest.mark.parametrize(

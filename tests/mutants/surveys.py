@@ -131,8 +131,12 @@ def _measure(test_file: Path, targets: list[Path], place: Path) -> None:
 
 
 def options(folder: Path, tests: list[Path]) -> list[str]:
-    """Return the arguments of pytest for a quiet session in this process."""
-    quiet = ("-q", "-p", "no:cacheprovider", "-o", "timeout=0", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    """Return the arguments of pytest for a quiet session in this process.
+
+    Asserts stay plain: pytest would read a file of doctests itself, in order to rewrite its asserts, and so without the
+    change of `swaps.import_instead`.
+    """
+    quiet = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-o", "timeout=0")
     return [*quiet, f"--basetemp={folder}", f"--rootdir={ROOT}", *map(str, tests)]
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="cosmic-ray is not installed: make mutants brings it")
 
 from mutants import plan, sources, survivors, swaps, trial
-from mutants.surveys import Footprint
+from mutants.surveys import Footprint, options
 from mutants.table import Score, write_page
 
 _TEXT = """
@@ -120,6 +120,21 @@ def test_a_session_that_cannot_begin_is_noticed(tmp_path: Path, conftest: str, t
 
     result = trial.result_of(work)
     assert (result.output, result.is_killed) == (output, bool(output))
+
+
+@pytest.mark.parametrize("number", [10, 11])
+def test_a_change_at_import_acts_in_a_file_with_doctests(tmp_path: Path, number: int) -> None:
+    file, text = tmp_path / "tiny_doctests.py", '"""\n>>> LIMIT\n10\n"""\n\nLIMIT = 10\n'
+    file.write_text(text, "utf-8")
+
+    def work() -> str | None:
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        swaps.import_instead(file, text.replace("LIMIT = 10", f"LIMIT = {number}"))
+        witness = trial.Witness()
+        code = pytest.main(["--doctest-modules", *options(tmp_path / "tmp", [file])], plugins=[witness])
+        return trial.noticed(witness, code)
+
+    assert trial.result_of(work).is_killed == (number == 11)
 
 
 def test_every_beginning_of_the_order_has_its_share_of_each_file(tmp_path: Path) -> None:

@@ -327,6 +327,10 @@ def test_finding_2_needs_every_layer_to_rise_at_every_step() -> None:
     assert verdict("zhao-2", *dented) == "contradicted"  # a layer falls on the way
     assert verdict("zhao-2", *divergences(FLAT, (0.1, 0.05, 0.04, 0.1), (0.3, 0.1, 0.1, 0.3), noise=0.2)) == "undecided"
     assert verdict("zhao-2", *rising[:1]) == "undecided"
+    late = divergences(FLAT, (0.021, 0.021, 0.021, 0.021), (0.3, 0.1, 0.1, 0.3))
+    assert verdict("zhao-2", *late) == "supported"  # the first step is less than a tenth, all steps are more
+    unsure = divergences((0.02, 0.02, 0.021, 0.02), FLAT, (0.3, 0.1, 0.1, 0.3), noise=0.002)
+    assert verdict("zhao-2", *unsure) == "undecided"  # a layer falls on the way by less than trials differ
 
 
 def test_finding_3_needs_both_ends_to_rise_more_than_what_lies_between() -> None:
@@ -340,6 +344,10 @@ def test_finding_3_needs_both_ends_to_rise_more_than_what_lies_between() -> None
         measured(f"target-emd(emd={emd})", {"conv1": mean, "out": mean}) for emd, mean in (("0.0", 0.1), ("1.8", 0.3))
     ]
     assert verdict("zhao-3", *two) == "undecided"  # nothing lies between two layers
+    for middle, found in ((0.2, "supported"), (0.35, "contradicted")):
+        grown = {"conv1": 0.3, "fc1": middle, "out": 0.3}
+        three = [measured("target-emd(emd=0.0)", dict.fromkeys(grown, 0.1)), measured("target-emd(emd=1.8)", grown)]
+        assert verdict("zhao-3", *three) == found
     one = [measured(f"target-emd(emd={emd})", {"out": mean}) for emd, mean in (("0.0", 0.1), ("1.8", 0.3))]
     assert (verdict("zhao-2", *one), verdict("zhao-3", *one)) == ("supported", "undecided")
     single = [runs[:1] for runs in divergences(FLAT, (0.04, 0.04, 0.04, 0.04), (0.3, 0.1, 0.1, 0.2))]
