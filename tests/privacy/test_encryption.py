@@ -241,6 +241,16 @@ def test_a_public_ckks_key_has_no_secret() -> None:
             Ckks().read_key(wrong)
 
 
+def test_a_ckks_key_on_the_network_has_no_keys_of_rotations() -> None:
+    """They have many times its size, and nothing here rotates."""
+    context = ckks()._context.copy()
+    context.generate_galois_keys()
+    key = CkksSecret(Ckks(), context).public
+    plain = Ckks().read_key(key.to_bytes())._context
+    assert plain.has_public_key()
+    assert not any([plain.has_galois_keys(), plain.has_relin_keys(), plain.has_secret_key()])
+
+
 def test_a_layer_under_encryption_is_a_matrix_product() -> None:
     rng, public = np.random.default_rng(0), ckks().public
     units, weights = rng.normal(size=(20, 6)), rng.normal(size=(4, 6))
@@ -254,6 +264,15 @@ def test_a_layer_under_encryption_is_a_matrix_product() -> None:
     assert np.abs(ckks().decrypt(again + result) - 2 * weights @ units.T).max() <= 2 * precision
 
 
+def test_tiny_weights_are_rounded_and_not_left_out() -> None:
+    """Of large units: many weights below 2^-39 add up to more than the precision that is stated."""
+    secret = CkksSecret(Ckks(range=1e6), ckks()._context)
+    units, weights = np.full((1, 10), 1e6), np.full((1, 10), 1.99 * 2.0**-40)
+    result = secret.decrypt(secret.public.linear(weights, secret.public.encrypt_units(units)))
+    precision = secret.public.linear_precision(weights, 1e6)
+    assert np.abs(result - weights @ units.T).max() <= precision < weights.sum() * 1e6 / 2
+
+
 def test_layers_that_do_not_fit_are_refused() -> None:
     public = ckks().public
     units = public.encrypt_units(np.ones((3, 2)))
@@ -264,6 +283,9 @@ def test_layers_that_do_not_fit_are_refused() -> None:
         layer + public.encrypt_units(np.ones((3, 2)))
     with pytest.raises(RunError, match="do not fit encrypted units"):
         public.linear(np.ones((2, 3)), units)
+    cube = public._packed(np.ones((2, 3, 1)), 3)
+    with pytest.raises(RunError, match=r"do not fit encrypted units of shape \(2, 3, 1\)"):
+        public.linear(np.ones((2, 2)), cube)
     with pytest.raises(RunError, match="could reach"):
         public.linear(np.full((1, 2), 200.0), units)
     with pytest.raises(RunError, match="1 to 4096 rows"):

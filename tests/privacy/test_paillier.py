@@ -1,6 +1,7 @@
 """Paillier: exact sums, its numbers by hand and against phe, histograms, keys and messages."""
 
 import math
+import secrets
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from phe import paillier as phe
 
 from silobench.errors import ConfigError, RunError
+from silobench.privacy.encryption import paillier as module
 from silobench.privacy.encryption.paillier import Paillier, PaillierSecret
 
 BITS = 512  # of keys: seven slots, and fast
@@ -104,6 +106,24 @@ def test_primes_and_powers_are_those_of_the_paper(bits: int) -> None:
     assert (len(table), {len(row) for row in table}) == (40, {256})
     for i, j in ((0, 0), (0, 1), (0, 255), (1, 1), (3, 7), (39, 255)):
         assert table[i][j] == pow(power, j * 256**i, square)
+
+
+def test_a_key_has_the_first_two_primes_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They differ, and 2 is the only divisor that both have if 1 is subtracted; either may be the larger one."""
+    for fitting in ((7, 11), (11, 7)):
+        primes = iter([7, 7, 7, 19, *fitting])
+        monkeypatch.setattr(module, "_prime", lambda bits, primes=primes: next(primes))
+        assert Paillier(bits=256).generate()._primes == fitting
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_key_works_at_both_ends_of_its_random_number(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is below n: n itself would make each power of H zero, and nothing could be decrypted."""
+    scheme, primes = paillier().public.scheme, paillier()._primes
+    monkeypatch.setattr(secrets, "randbelow", lambda bound: share * (bound - 1))
+    secret = PaillierSecret(scheme, *primes)
+    assert 1 < secret.public._power < secret.public.square
+    assert secret.decrypt(secret.public.encrypt([1.5, -2.0])).tolist() == [1.5, -2.0]
 
 
 def test_keys_and_numbers_that_cannot_be_are_refused() -> None:
