@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from silobench.privacy.geometric import exact_scale, geometric, variance
+from silobench.privacy.geometric import _below, exact_scale, geometric, variance
 from silobench.privacy.randomness import Randomness
 
 DRAWS = 20_000
@@ -47,6 +47,19 @@ def test_neighbours_differ_by_the_factor_of_epsilon() -> None:
     assert enough.sum() >= 8
     assert (ratio < epsilon + 5 * error).all()
     assert (ratio > epsilon - 5 * error).all()  # and not much more noise than is needed
+
+
+@pytest.mark.parametrize("bound", [3, 10**6, 2**33 + 1, 2**62 + 1])
+def test_words_behind_the_last_multiple_of_a_bound_are_drawn_again(bound: int) -> None:
+    """With them, the first rests would be more likely than the others."""
+    multiple = 2**64 // bound * bound
+    assert _below(iter([multiple, 2**64 - 1, multiple - 1]), bound) == bound - 1
+    assert _below(iter([multiple - bound]), bound) == 0
+
+
+def test_a_bound_that_divides_all_words_needs_each_of_them() -> None:
+    assert _below(iter([2**64 - 1]), 2) == 1
+    assert _below(iter([2**64 - 1]), 2**63) == 2**63 - 1
 
 
 def test_scales_are_rounded_up() -> None:
