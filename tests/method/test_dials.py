@@ -8,7 +8,7 @@ import torch
 from silobench.errors import ConfigError
 from silobench.method.controllers.dials import OWNERS, chosen_dial
 from silobench.method.transforms import TRANSFORMS
-from silobench.method.types import Context, Layout, Update
+from silobench.method.types import Context, Dial, Layout, Update
 
 
 def test_every_knob_of_a_transform_has_its_owner() -> None:
@@ -26,6 +26,16 @@ def test_an_unknown_knob_is_compared_with_those_of_the_method() -> None:
         chosen_dial("skewscout", dials, "bit", ())
     with pytest.raises(ConfigError, match=r"no knob 'rank': use the transform low_rank, which has it\."):
         chosen_dial("skewscout", dials, "rank", ())
+
+
+@pytest.mark.parametrize(("grid", "wrong"), [((5, 12), "5"), ((8, 12), "12"), ((2.5, 4), "2.5"), ((1, 2), "1")])
+def test_a_number_of_bits_without_a_codec_is_refused_before_a_run(grid: tuple[float, ...], wrong: str) -> None:
+    dials = TRANSFORMS.build("quantize").dials
+    with pytest.raises(ConfigError, match=f"^oracle: {wrong} is not a setting of bits: choose from 32, 16, 8, 4, 2.$"):
+        chosen_dial("oracle", dials, "bits", grid)
+    assert chosen_dial("oracle", dials, "bits", (2, 16, 24)).grid == (24, 16, 2)  # 24 bits are all of them
+    mine = Dial("bits", (3, 2, 1))  # of a plugin
+    assert chosen_dial("oracle", [mine], "bits", grid).grid == tuple(sorted(grid, reverse=True))
 
 
 @pytest.mark.parametrize(("name", "most", "least"), [("low-rank", 32, 1), ("quantize", 32, 2)])

@@ -325,6 +325,10 @@ LINES = [
         "this method has no knob 'bits': use the transform quantize, which has it.",
     ),
     experiment(
+        'controller = "skewscout(knob=bits, grid=[5, 12])"\ntransforms = "quantize"',
+        "skewscout: 5 is not a setting of bits: choose from 32, 16, 8, 4, 2.",
+    ),
+    experiment(
         'controller = "skewscout(knob=fraction)"\ntransforms = "quantize"',
         "this method has no knob 'fraction': use the transform top_k or rand_k, which has it.",
     ),
