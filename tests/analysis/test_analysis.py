@@ -292,6 +292,15 @@ def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> Non
     assert runs(0.3, 0.895, **{"label-count(k=1) + noise(sigma=0.1)": 0.29}) == "supported"  # one class a party, too
 
 
+def test_finding_1_does_not_take_runs_without_counts_for_one_class_per_party() -> None:
+    """Older runs stored no counts. Their partition is a rival like the others, and a harder one here."""
+    skews = {"iid": 0.9, "label-count(k=1)": 0.7, "label-count(k=2)": 0.8, "noise(sigma=0.1)": 0.895}
+    groups = [trials(value, partition=name) for name, value in skews.items()]
+    assert verdicts(*groups)["niid-1"] == "supported"
+    older = trials(0.6, partition="label-count(k=3)", partition_facts={"counts": []})
+    assert verdicts(*groups, older)["niid-1"] == "contradicted"
+
+
 def test_finding_2_falls_with_an_algorithm_that_is_always_best() -> None:
     def runs(second: dict[str, float]) -> str:
         first = {"fedavg": 0.9, "fedprox": 0.8, "scaffold": 0.7, "fednova": 0.6}

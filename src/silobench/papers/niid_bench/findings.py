@@ -104,7 +104,7 @@ def hardest_skew(cells: Cells) -> Iterator[Evidence]:
 def _one_class(cell: CellResult) -> bool:
     """Whether no party of a partition has more than one class, whatever else the partition does to its rows."""
     counts = [held for run in cell.runs for held in run.partition.counts]
-    return all(sum(count > 0 for count in held) <= 1 for held in counts)
+    return bool(counts) and all(sum(count > 0 for count in held) <= 1 for held in counts)
 
 
 @FINDINGS.add(
