@@ -235,6 +235,43 @@ def test_a_foreign_file_in_the_way_is_refused_and_nothing_is_written(tmp_path: P
     assert contents(folder) == {"index.html": b"my home page"}
 
 
+def test_a_report_that_another_command_writes_meanwhile_is_no_foreign_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one writes its pages after this one has read the list of them."""
+    from silobench.report import site as writer
+
+    folder, real, others = tmp_path / "report", writer._written, 0
+
+    def written(place: Path) -> set[str]:
+        nonlocal others
+        names, others = real(place), others + 1
+        if others == 1:
+            write(with_ids(study()[:6]), place)
+        return names
+
+    monkeypatch.setattr(writer, "_written", written)
+    write(with_ids(study()), folder)
+    monkeypatch.undo()
+    write(with_ids(study()), tmp_path / "alone")
+    assert contents(folder) == contents(tmp_path / "alone")
+
+
+def test_a_report_waits_for_another_command_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from silobench.report import site as writer
+
+    folder = tmp_path / "report"
+    monkeypatch.setattr(writer, "_PATIENCE", 0.1)
+    with writer._locked(folder), pytest.raises(RecordError, match="is being written by another process: wait for it"):
+        write(with_ids(study()), folder)
+    write(with_ids(study()), folder)
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(tmp_path / "letter")
+    with pytest.raises(RecordError, match=r"\.lock is a link"):
+        write(with_ids(study()), folder)
+    assert not (tmp_path / "letter").exists()
+
+
 def test_one_file_replaces_a_page_of_silobench_and_no_other_file(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     first = write(with_ids(study()), page).read_bytes()

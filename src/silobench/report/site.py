@@ -6,8 +6,11 @@ that it no longer has, and refuses to touch any other file. A report of one file
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from silobench.analysis.cells import CellResult, collect
 from silobench.analysis.claims import Finding
@@ -22,6 +25,8 @@ from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
 
 WRITTEN = ".written-by-silobench.json"  # the list of files in the folder of a report
+_LOCK = ".lock"  # in the folder of a report, for two commands that write it at once
+_PATIENCE = 60.0  # seconds to wait for the other command
 _ALONE = "alone.html"
 
 
@@ -120,6 +125,50 @@ def _write_alone(contents: Contents, path: Path) -> Path:
 
 def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a site. Those of an earlier report are replaced or deleted, and no others are touched."""
+    try:
+        _earlier(files, folder)  # before anything is written, the lock included
+    except RecordError:
+        if not (folder / _LOCK).exists():  # else another command may be writing these files now
+            raise
+    with _locked(folder):
+        earlier = _earlier(files, folder)
+        try:
+            for parent in sorted({(folder / name).parent for name in files}):
+                parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
+        _write(folder / WRITTEN, _listing({*earlier, *files}))  # before the pages: a report that is cut off can go on
+        for name, content in files.items():
+            _write(folder / name, content)
+        for name in sorted(earlier - files.keys()):
+            (folder / name).unlink(missing_ok=True)
+        _write(folder / WRITTEN, _listing(set(files)))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Create the folder of a report, if there is none, and keep other commands out of it."""
+    place = folder / _LOCK
+    if place.is_symlink():
+        raise RecordError(f"{place} is a link, and a report writes only into its own folder: delete the link.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place)
+        lock.acquire(timeout=_PATIENCE)
+    except Timeout as error:
+        raise RecordError(
+            f"{folder} is being written by another process: wait for it, or choose another place with --output."
+        ) from error
+    except OSError as error:
+        raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _earlier(files: Mapping[str, bytes], folder: Path) -> set[str]:
+    """Return the files of an earlier report; refuse a folder where others have files of these names."""
     earlier = _written(folder)
     foreign = [name for name in files if (name not in earlier and (folder / name).exists()) or _leaves(folder, name)]
     if foreign:
@@ -127,17 +176,7 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
             f"{folder / foreign[0]} exists and was not written by `silobench report`: move it away, or choose another "
             "place with --output."
         )
-    try:
-        for parent in sorted({(folder / name).parent for name in files}):
-            parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
-    _write(folder / WRITTEN, _listing({*earlier, *files}))  # before the pages: a report that is cut off can go on
-    for name, content in files.items():
-        _write(folder / name, content)
-    for name in sorted(earlier - files.keys()):
-        (folder / name).unlink(missing_ok=True)
-    _write(folder / WRITTEN, _listing(set(files)))
+    return earlier
 
 
 def _written(folder: Path) -> set[str]:
