@@ -141,7 +141,7 @@ def test_one_trial_of_one_setting() -> None:
         f"There is {BLIND}",
     ]
     equal = trials([0.9501], "scaffold"), trials([0.9499]), trials([0.5], "fednova")
-    assert said(*equal)[0] == "scaffold and fedavg have the highest accuracy in this trial, 95.0%."
+    assert said(*equal)[0] == "scaffold and fedavg share the highest accuracy in this trial, 95.0%."
     assert said(errors([5.0], "scaffold"), errors([8.0]))[0] == "scaffold has the lowest MAE in this trial, 5.00 years."
 
 
@@ -161,6 +161,39 @@ def test_one_trial_of_two_settings(second: tuple[float, float], sentence: str) -
         f"Every setting has {BLIND}",
         f"{place} hurts most: the leader there has an accuracy of {100 * max(second):.1f}%, against 90.0% on iid.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.7, 0.8, 0.6)],
+            "scaffold and fedavg have the highest accuracy in 1 of 3 settings each, in a single trial; in 1 other "
+            "setting several methods share it.",
+        ),
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.9, 0.8, 0.6)],
+            "scaffold has the highest accuracy in 2 of 3 settings, in a single trial; in 1 other setting several "
+            "methods share it.",
+        ),
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.8, 0.8, 0.6)],
+            "scaffold has the highest accuracy in 1 of 3 settings, in a single trial; in 2 other settings several "
+            "methods share it.",
+        ),
+        (
+            [(0.9, 0.9, 0.9), (0.8, 0.8, 0.7)],
+            "In each of 2 settings several methods share the highest accuracy, in a single trial.",
+        ),
+    ],
+)
+def test_an_equal_number_counts_for_no_method(scores: list[tuple[float, ...]], sentence: str) -> None:
+    groups = [
+        trials([score], name, SKEW.format(place))
+        for place, each in enumerate(scores, 1)
+        for name, score in zip(("scaffold", "fedavg", "fednova"), each, strict=True)
+    ]
+    assert said(*groups)[0] == sentence
 
 
 def test_one_trial_in_some_settings() -> None:

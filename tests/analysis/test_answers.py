@@ -214,3 +214,26 @@ def test_own_rows_have_a_sentence_only_where_parties_have_models() -> None:
     assert "own test rows" in sentence
     assert "fedavg" not in sentence.split(" has ")[0]  # one model for all is worse there, by tens of points
     assert own_rows_sentence(settings(collect_cells(published_runs("demo")))) == []
+
+
+def test_an_equal_mean_on_own_rows_counts_for_no_method() -> None:
+    from silobench.analysis.methods import settings
+    from silobench.analysis.own_rows import own_rows_sentence
+
+    def scored(partition: str, **scores: float) -> list[list[StoredRun]]:
+        """Return a run of each method, by its score on the rows of its one party."""
+        return [
+            [stored([0.8], 0, [{"final": {"parties": {"0": {"rows": 10, "own": score, "all": 0.5}}}}], algorithm=name,
+                    partition=partition)]
+            for name, score in scores.items()
+        ]  # fmt: skip
+
+    def sentence(*groups: list[StoredRun]) -> str:
+        (text,) = own_rows_sentence(settings(cells(*groups)))
+        return text
+
+    equal, clear = scored("iid", ditto=0.9, fedper=0.9001), scored("shards", ditto=0.7, fedper=0.8)
+    assert "fedper has the highest mean accuracy in 1 of 2 settings: 80.0% against 70.0%" in sentence(*equal, *clear)
+    assert sentence(*equal).endswith("several methods share the highest mean accuracy here.")
+    more = scored("shards", ditto=0.7, fedper=0.7)
+    assert sentence(*equal, *more).endswith("several methods share the highest mean accuracy in each of 2 settings.")

@@ -216,17 +216,26 @@ def _without_spread(blind: Sequence[Outcome], metric: Metric, *, some: bool) -> 
     """Return that one trial has no spread, and which method has the best numbers in it."""
     where = f"{len(blind)} of the settings have" if some else "Every setting has" if len(blind) > 1 else "There is"
     texts = [f"{where} one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."]
-    wins = Counter(name for outcome in blind for name in outcome.leaders)
-    top = [name for name, count in wins.items() if count == max(wins.values())]
     word = "highest" if metric.higher_is_better else "lowest"
     if len(blind) == 1:
-        cell = blind[0].setting.cells[blind[0].leaders[0]]
-        who = f"{listed(top, _MOST_NAMED)} {'have' if len(top) > 1 else 'has'}"
-        return [f"{who} the {word} {metric.title} in this trial, {metric.text(cell.score.mean)}.", *texts]
+        leaders = blind[0].leaders
+        score = metric.text(blind[0].setting.cells[leaders[0]].score.mean)
+        have = "share" if len(leaders) > 1 else "has"
+        return [f"{listed(leaders, _MOST_NAMED)} {have} the {word} {metric.title} in this trial, {score}.", *texts]
+    return [_counted_leaders(blind, f"the {word} {metric.title}"), *texts]
+
+
+def _counted_leaders(blind: Sequence[Outcome], score: str) -> str:
+    """Return which method has the best number in how many settings; one that several methods share counts for none."""
+    wins = Counter(outcome.leaders[0] for outcome in blind if len(outcome.leaders) == 1)
+    shared = len(blind) - wins.total()
+    if not wins:
+        return f"In each of {len(blind)} settings several methods share {score}, in a single trial."
     count = max(wins.values())
-    each = " each" if len(top) > 1 else ""
-    who = f"{listed(top, _MOST_NAMED)} {'have' if len(top) > 1 else 'has'}"
-    return [f"{who} the {word} {metric.title} in {count} of {len(blind)} settings{each}, in a single trial.", *texts]
+    top = [name for name, times in wins.items() if times == count]
+    who, each = (f"{listed(top, _MOST_NAMED)} have", " each") if len(top) > 1 else (f"{top[0]} has", "")
+    rest = f"; in {shared} other setting{'s' * (shared != 1)} several methods share it" if shared else ""
+    return f"{who} {score} in {count} of {len(blind)} settings{each}, in a single trial{rest}."
 
 
 def _alone(each: Sequence[Outcome], metric: Metric) -> list[str]:

@@ -101,7 +101,7 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         for setting in settings:
             by_column = {column(cell): cell for cell in setting}
             best = _best(by_column)
-            wins.update(best)
+            wins.update(dict.fromkeys(best, int(len(best) == 1)))  # an equal best counts for none
             scores = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
             scores += entries(*(_constant_text(setting) for _ in constant))
             rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *scores])
@@ -129,7 +129,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         scores = {column(cell): cell.on_own_rows for cell in setting if cell.on_own_rows is not None}
         rivals = {name: score for name, score in scores.items() if not is_baseline(name)}
         has_spread = all(score[1] is not None for score in rivals.values())
-        best = _best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
+        best = best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
         texts = {name: metric.number(*score) for name, score in scores.items()}
         marked = [Entry(texts.get(name, ""), name in best) for name in algorithms]
         rows.append([*shown_choices(setting[0], names, cells), *marked])
@@ -175,10 +175,10 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
         return set()
     if all(beats_constant(cell, len(rivals)) is False for cell in rivals.values()):
         return set()
-    return _best_means({name: cell.score.mean for name, cell in rivals.items()}, next(iter(rivals.values())).metric)
+    return best_means({name: cell.score.mean for name, cell in rivals.items()}, next(iter(rivals.values())).metric)
 
 
-def _best_means(means: Mapping[str, float], metric: Metric) -> set[str]:
+def best_means(means: Mapping[str, float], metric: Metric) -> set[str]:
     """Return the names of the best means at the precision shown; empty for fewer than two."""
     if len(means) < 2:
         return set()
@@ -222,7 +222,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         notes.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
-        notes += ["equal means are all marked"] if marks > 1 else []
+        notes += ["equal means are all marked, and times best counts none of them"] if marks > 1 else []
         if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
             notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
