@@ -132,6 +132,28 @@ def test_partitions_of_different_datasets_are_not_compared() -> None:
     assert not [text for text in said(*groups, other) if "hurts" in text or "little difference" in text]
 
 
+def test_reversed_leads_have_a_sentence_each_beside_the_verdict() -> None:
+    further = [0.70, 0.71, 0.70, 0.99, 0.99, 0.99]
+    places = SKEW.format(2), SKEW.format(3)
+    groups = [group for place in places for group in (trials(further, "scaffold", place), trials(NEAR[:3], "x", place))]
+    text = said(trials(FAR, "scaffold"), trials(NEAR), *groups)
+    assert text[0] == f"scaffold is best on iid: {CLEAR}"
+    assert [line.partition(",")[0] for line in text[1:3]] == [
+        f"scaffold has the higher mean accuracy on {place}" for place in places
+    ]
+
+
+def test_ties_whose_leads_are_all_below_zero_name_no_largest_lead() -> None:
+    groups = [
+        group
+        for place in ("iid", SKEW.format(2))
+        for group in (trials([0.78, 0.84, 0.99], "scaffold", place), trials([0.80, 0.83], "fedavg", place))
+    ]
+    text = said(*groups)
+    assert text[0].endswith("in any of the 2 settings that can be judged: the leaders tie.")
+    assert not [line for line in text if "largest lead" in line]
+
+
 # --- one trial ----------------------------------------------------------------------------------------
 
 

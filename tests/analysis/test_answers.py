@@ -151,11 +151,56 @@ def test_seeds_that_are_not_shared_are_no_pairs() -> None:
     assert kinds(trials(FAR, algorithm="scaffold"), other) == ["one trial"]
 
 
-def test_a_lead_is_that_on_the_seeds_that_both_have() -> None:
+def test_a_mean_that_is_better_by_further_seeds_is_neither_best_nor_a_tie() -> None:
     """The mean of the first is better by its further seeds only: on shared ones it is ten points worse."""
-    text = texts(answer(cells(trials([0.70, 0.71, 0.99, 0.99, 0.99], algorithm="scaffold"), trials([0.80, 0.81]))))
+    groups = trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold"), trials([0.80, 0.81, 0.80])
+    (outcome,) = outcomes(cells(*groups))
+    assert (outcome.kind, outcome.leaders) == ("reversed", ("scaffold", "fedavg"))
+    (text,) = (sentence.text for sentence in answer(cells(*groups)))
+    assert text.startswith(
+        "scaffold has the higher mean accuracy on iid, 84.7 ± 15.7% against 80.3 ± 0.6%, but fedavg is better on the 3 "
+        "seeds that both have: its lead there is 10.0 percentage points (95% interval 9.9 to 10.1); the probability "
+    )
+    assert text.endswith("So no method is called best there: run the seeds that one of the two lacks.")
+    assert "tie" not in text
+
+
+def test_an_error_that_is_lower_by_further_seeds_is_neither_best_nor_a_tie() -> None:
+    few = [
+        regression([20.0, error], seed, algorithm="scaffold") for seed, error in enumerate([9.0, 9.1, 9.0, 2.0, 1.0])
+    ]
+    more = [regression([20.0, error], seed) for seed, error in enumerate([8.0, 8.1, 8.1])]
+    text = texts(answer(cells(few, more)))
+    assert "scaffold has the lower mean MAE on iid" in text
+    assert "fedavg is better on the 3 seeds that both have: its lead there is 1.0 years" in text
+
+
+def test_a_third_method_may_reverse_the_lead() -> None:
+    """The runner-up has all seeds and ties."""
+    groups = [
+        trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold"),
+        trials([0.75, 0.64, 0.72, 0.99, 0.97, 0.98], algorithm="fednova"),
+        trials([0.80, 0.81, 0.80]),
+    ]
+    (outcome,) = outcomes(cells(*groups))
+    assert (outcome.kind, outcome.leaders) == ("reversed", ("scaffold", "fedavg"))
+
+
+def test_an_undecided_lead_below_zero_is_a_tie_and_its_words_say_of_which_seeds() -> None:
+    text = texts(answer(cells(trials([0.78, 0.84, 0.99], algorithm="scaffold"), trials([0.80, 0.83]))))
     assert "scaffold and fedavg tie on iid" in text
-    assert "The lead of scaffold is -10.0 percentage points (95% interval -" in text
+    assert "On the seeds that both have, the lead of scaffold is -0.5 percentage points (95% interval" in text
+
+
+def test_a_setting_whose_lead_is_reversed_makes_no_other_setting_best() -> None:
+    """It counts among those that were judged: one lead of 20 that is decided alone is what chance gives."""
+    lucky, other = [0.80, 0.84, 0.82], [0.74, 0.76, 0.75]
+    groups = [trials(lucky, algorithm="scaffold"), trials(other)]
+    for place in range(19):
+        skew = f"label-count(k={place + 1})"
+        groups += [trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold", partition=skew)]
+        groups += [trials([0.80, 0.81, 0.80], partition=skew)]
+    assert kinds(*groups) == ["tie", *["reversed"] * 19]
 
 
 def test_nothing_beats_the_constant_answer() -> None:
