@@ -41,6 +41,8 @@ def test_the_page_is_complete_without_its_script(tmp_path: Path) -> None:
     assert "2 fedavg 60.2 ± 0.2" in text
     assert "reference solo" in text
     assert "reference points: they are shown and not ranked" in text
+    assert "Rows are in the order of the mean share of rivals that are better" in text
+    assert "How to read this table" not in page  # the notes on the standings are not folded
 
 
 def test_the_script_has_the_pairs_of_every_budget(tmp_path: Path) -> None:
