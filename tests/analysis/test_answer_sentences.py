@@ -13,7 +13,10 @@ from stored import binary, cells, regression, stored
 
 SKEW = "label-count(k={})"
 FAR, NEAR = [0.90, 0.91, 0.90, 0.91, 0.90], [0.80, 0.81, 0.81, 0.80, 0.81]
-BLIND = "one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."
+BLIND = (
+    "one trial only, so nothing can be said about certainty: three trials or more give a spread (`trials = 3` in the "
+    "experiment, or `silobench run FILE --trials 3`)."
+)
 CLEAR = (
     "scaffold has an accuracy of 90.4 ± 0.5% and fedavg of 80.6 ± 0.5%. Its lead is 9.8 percentage points (95% "
     "interval 8.4 to 11.2); the probability of a lead above 1 percentage point is above 0.999."

@@ -45,6 +45,11 @@ def test_the_page_is_complete_without_its_script(tmp_path: Path) -> None:
     assert "How to read this table" not in page  # the notes on the standings are not folded
 
 
+def test_a_page_without_ranks_says_how_to_get_them(tmp_path: Path) -> None:
+    page = page_of([run for run in runs_of() if run.seed == 0], tmp_path)
+    assert "Run the experiment with three trials or more (<code>trials = 3</code>, or <code>silobench run" in page
+
+
 def test_the_script_has_the_pairs_of_every_budget(tmp_path: Path) -> None:
     data = data_of(page_of(runs_of(), tmp_path, Budget(rounds=2)))
     whole, early = data["boards"]

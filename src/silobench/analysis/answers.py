@@ -21,7 +21,7 @@ from silobench.analysis.constants import versus_constant
 from silobench.analysis.groups import Cells, by_metric
 from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
 from silobench.analysis.own_rows import own_rows_sentence
-from silobench.analysis.tables import is_baseline
+from silobench.analysis.tables import MORE_TRIALS, is_baseline
 from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
@@ -248,7 +248,7 @@ def _scores(outcome: Outcome, metric: Metric) -> str:
 def _without_spread(blind: Sequence[Outcome], metric: Metric, *, some: bool) -> list[str]:
     """Return that one trial has no spread, and which method has the best numbers in it."""
     where = f"{len(blind)} of the settings have" if some else "Every setting has" if len(blind) > 1 else "There is"
-    texts = [f"{where} one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."]
+    texts = [f"{where} one trial only, so nothing can be said about certainty: {MORE_TRIALS}."]
     word = "highest" if metric.higher_is_better else "lowest"
     if len(blind) == 1:
         leaders = blind[0].leaders

@@ -24,6 +24,8 @@ from silobench.tasks.metrics import Metric
 _SILOS = "silos"  # the engine of runs between real organisations
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
 CONSTANT = "constant"  # the column of the best constant answer
+BY_PARTY = "`silobench show DIR --parties`"
+MORE_TRIALS = "three trials or more give a spread (`trials = 3` in the experiment, or `silobench run FILE --trials 3`)"
 _MOST_NAMED = 5  # settings in a note
 _DEFAULT_MU = 0.01
 _SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous", "vertical")  # in the order of rows
@@ -139,7 +141,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     references = [name for name in algorithms if is_baseline(name)]
     star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
     star += f"{', '.join(references)}: for comparison, never marked; " if star and references else ""
-    note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
+    note = f"{star}{', '.join(personal)}: each party is tested with its own model; {BY_PARTY} lists the parties"
     return Table(title, [*names, *algorithms], rows, note)
 
 
@@ -217,7 +219,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         {str(cell.label["algorithm"]) for cell in cells},
     )
     if max(len(cell.seeds) for cell in cells) == 1:
-        notes.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
+        notes.append(f"one trial has no spread, so no best is marked: {MORE_TRIALS}")
     elif marks:
         notes.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
@@ -227,7 +229,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
             notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
     if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
-        where = "the mean over the parties' models on all test rows; own rows: next table, --parties"
+        where = f"the mean over the parties' models on all test rows; own rows: the next table, and {BY_PARTY}"
         notes.append(f"{', '.join(personal)}: {where}")
     if of_grid:
         notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")
