@@ -130,7 +130,7 @@ def test_light_and_dark(page: Page, site: Path) -> None:
 LOST_IN_PRINT = """() => {
   const lost = [];
   for (const one of document.querySelectorAll("main *")) {
-    if (one.closest("svg, script, .tools, .copied > button, .chart-live, .chart-reset")) continue;
+    if (one.closest("svg, script, .tools, .copied > button, .chart-live, .chart-hint, .chart-reset")) continue;
     const style = getComputedStyle(one), box = one.getBoundingClientRect();
     const isClipping = /auto|scroll|hidden/.test(style.overflowX);
     if (!one.checkVisibility() && one.textContent.trim()) lost.push(["hidden", one]);

@@ -47,7 +47,7 @@ class Lead:
     @property
     def is_reversed(self) -> bool:
         """Whether the runner-up is better on the seeds that both have, with the certainty of a comparison of two."""
-        return bool(self.pairs.odds) and self.pairs.odds.better_b > DECIDED
+        return self.pairs.odds is not None and self.pairs.odds.better_b > DECIDED
 
     @property
     def size(self) -> float:
