@@ -13,7 +13,10 @@ from stored import binary, cells, regression, stored
 
 SKEW = "label-count(k={})"
 FAR, NEAR = [0.90, 0.91, 0.90, 0.91, 0.90], [0.80, 0.81, 0.81, 0.80, 0.81]
-BLIND = "one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."
+BLIND = (
+    "one trial only, so nothing can be said about certainty: three trials or more give a spread (`trials = 3` in the "
+    "experiment, or `silobench run FILE --trials 3`)."
+)
 CLEAR = (
     "scaffold has an accuracy of 90.4 ± 0.5% and fedavg of 80.6 ± 0.5%. Its lead is 9.8 percentage points (95% "
     "interval 8.4 to 11.2); the probability of a lead above 1 percentage point is above 0.999."
@@ -132,6 +135,28 @@ def test_partitions_of_different_datasets_are_not_compared() -> None:
     assert not [text for text in said(*groups, other) if "hurts" in text or "little difference" in text]
 
 
+def test_reversed_leads_have_a_sentence_each_beside_the_verdict() -> None:
+    further = [0.70, 0.71, 0.70, 0.99, 0.99, 0.99]
+    places = SKEW.format(2), SKEW.format(3)
+    groups = [group for place in places for group in (trials(further, "scaffold", place), trials(NEAR[:3], "x", place))]
+    text = said(trials(FAR, "scaffold"), trials(NEAR), *groups)
+    assert text[0] == f"scaffold is best on iid: {CLEAR}"
+    assert [line.partition(",")[0] for line in text[1:3]] == [
+        f"scaffold has the higher mean accuracy on {place}" for place in places
+    ]
+
+
+def test_ties_whose_leads_are_all_below_zero_name_no_largest_lead() -> None:
+    groups = [
+        group
+        for place in ("iid", SKEW.format(2))
+        for group in (trials([0.78, 0.84, 0.99], "scaffold", place), trials([0.80, 0.83], "fedavg", place))
+    ]
+    text = said(*groups)
+    assert text[0].endswith("in any of the 2 settings that can be judged: the leaders tie.")
+    assert not [line for line in text if "largest lead" in line]
+
+
 # --- one trial ----------------------------------------------------------------------------------------
 
 
@@ -141,7 +166,7 @@ def test_one_trial_of_one_setting() -> None:
         f"There is {BLIND}",
     ]
     equal = trials([0.9501], "scaffold"), trials([0.9499]), trials([0.5], "fednova")
-    assert said(*equal)[0] == "scaffold and fedavg have the highest accuracy in this trial, 95.0%."
+    assert said(*equal)[0] == "scaffold and fedavg share the highest accuracy in this trial, 95.0%."
     assert said(errors([5.0], "scaffold"), errors([8.0]))[0] == "scaffold has the lowest MAE in this trial, 5.00 years."
 
 
@@ -161,6 +186,39 @@ def test_one_trial_of_two_settings(second: tuple[float, float], sentence: str) -
         f"Every setting has {BLIND}",
         f"{place} hurts most: the leader there has an accuracy of {100 * max(second):.1f}%, against 90.0% on iid.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.7, 0.8, 0.6)],
+            "scaffold and fedavg have the highest accuracy in 1 of 3 settings each, in a single trial; in 1 other "
+            "setting several methods share it.",
+        ),
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.9, 0.8, 0.6)],
+            "scaffold has the highest accuracy in 2 of 3 settings, in a single trial; in 1 other setting several "
+            "methods share it.",
+        ),
+        (
+            [(0.9, 0.8, 0.7), (0.9, 0.9, 0.9), (0.8, 0.8, 0.6)],
+            "scaffold has the highest accuracy in 1 of 3 settings, in a single trial; in 2 other settings several "
+            "methods share it.",
+        ),
+        (
+            [(0.9, 0.9, 0.9), (0.8, 0.8, 0.7)],
+            "In each of 2 settings several methods share the highest accuracy, in a single trial.",
+        ),
+    ],
+)
+def test_an_equal_number_counts_for_no_method(scores: list[tuple[float, ...]], sentence: str) -> None:
+    groups = [
+        trials([score], name, SKEW.format(place))
+        for place, each in enumerate(scores, 1)
+        for name, score in zip(("scaffold", "fedavg", "fednova"), each, strict=True)
+    ]
+    assert said(*groups)[0] == sentence
 
 
 def test_one_trial_in_some_settings() -> None:

@@ -151,11 +151,56 @@ def test_seeds_that_are_not_shared_are_no_pairs() -> None:
     assert kinds(trials(FAR, algorithm="scaffold"), other) == ["one trial"]
 
 
-def test_a_lead_is_that_on_the_seeds_that_both_have() -> None:
+def test_a_mean_that_is_better_by_further_seeds_is_neither_best_nor_a_tie() -> None:
     """The mean of the first is better by its further seeds only: on shared ones it is ten points worse."""
-    text = texts(answer(cells(trials([0.70, 0.71, 0.99, 0.99, 0.99], algorithm="scaffold"), trials([0.80, 0.81]))))
+    groups = trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold"), trials([0.80, 0.81, 0.80])
+    (outcome,) = outcomes(cells(*groups))
+    assert (outcome.kind, outcome.leaders) == ("reversed", ("scaffold", "fedavg"))
+    (text,) = (sentence.text for sentence in answer(cells(*groups)))
+    assert text.startswith(
+        "scaffold has the higher mean accuracy on iid, 84.7 ± 15.7% against 80.3 ± 0.6%, but fedavg is better on the 3 "
+        "seeds that both have: its lead there is 10.0 percentage points (95% interval 9.9 to 10.1); the probability "
+    )
+    assert text.endswith("So no method is called best there: run the seeds that one of the two lacks.")
+    assert "tie" not in text
+
+
+def test_an_error_that_is_lower_by_further_seeds_is_neither_best_nor_a_tie() -> None:
+    few = [
+        regression([20.0, error], seed, algorithm="scaffold") for seed, error in enumerate([9.0, 9.1, 9.0, 2.0, 1.0])
+    ]
+    more = [regression([20.0, error], seed) for seed, error in enumerate([8.0, 8.1, 8.1])]
+    text = texts(answer(cells(few, more)))
+    assert "scaffold has the lower mean MAE on iid" in text
+    assert "fedavg is better on the 3 seeds that both have: its lead there is 1.0 years" in text
+
+
+def test_a_third_method_may_reverse_the_lead() -> None:
+    """The runner-up has all seeds and ties."""
+    groups = [
+        trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold"),
+        trials([0.75, 0.64, 0.72, 0.99, 0.97, 0.98], algorithm="fednova"),
+        trials([0.80, 0.81, 0.80]),
+    ]
+    (outcome,) = outcomes(cells(*groups))
+    assert (outcome.kind, outcome.leaders) == ("reversed", ("scaffold", "fedavg"))
+
+
+def test_an_undecided_lead_below_zero_is_a_tie_and_its_words_say_of_which_seeds() -> None:
+    text = texts(answer(cells(trials([0.78, 0.84, 0.99], algorithm="scaffold"), trials([0.80, 0.83]))))
     assert "scaffold and fedavg tie on iid" in text
-    assert "The lead of scaffold is -10.0 percentage points (95% interval -" in text
+    assert "On the seeds that both have, the lead of scaffold is -0.5 percentage points (95% interval" in text
+
+
+def test_a_setting_whose_lead_is_reversed_makes_no_other_setting_best() -> None:
+    """It counts among those that were judged: one lead of 20 that is decided alone is what chance gives."""
+    lucky, other = [0.80, 0.84, 0.82], [0.74, 0.76, 0.75]
+    groups = [trials(lucky, algorithm="scaffold"), trials(other)]
+    for place in range(19):
+        skew = f"label-count(k={place + 1})"
+        groups += [trials([0.70, 0.71, 0.70, 0.99, 0.99, 0.99], algorithm="scaffold", partition=skew)]
+        groups += [trials([0.80, 0.81, 0.80], partition=skew)]
+    assert kinds(*groups) == ["tie", *["reversed"] * 19]
 
 
 def test_nothing_beats_the_constant_answer() -> None:
@@ -214,3 +259,26 @@ def test_own_rows_have_a_sentence_only_where_parties_have_models() -> None:
     assert "own test rows" in sentence
     assert "fedavg" not in sentence.split(" has ")[0]  # one model for all is worse there, by tens of points
     assert own_rows_sentence(settings(collect_cells(published_runs("demo")))) == []
+
+
+def test_an_equal_mean_on_own_rows_counts_for_no_method() -> None:
+    from silobench.analysis.methods import settings
+    from silobench.analysis.own_rows import own_rows_sentence
+
+    def scored(partition: str, **scores: float) -> list[list[StoredRun]]:
+        """Return a run of each method, by its score on the rows of its one party."""
+        return [
+            [stored([0.8], 0, [{"final": {"parties": {"0": {"rows": 10, "own": score, "all": 0.5}}}}], algorithm=name,
+                    partition=partition)]
+            for name, score in scores.items()
+        ]  # fmt: skip
+
+    def sentence(*groups: list[StoredRun]) -> str:
+        (text,) = own_rows_sentence(settings(cells(*groups)))
+        return text
+
+    equal, clear = scored("iid", ditto=0.9, fedper=0.9001), scored("shards", ditto=0.7, fedper=0.8)
+    assert "fedper has the highest mean accuracy in 1 of 2 settings: 80.0% against 70.0%" in sentence(*equal, *clear)
+    assert sentence(*equal).endswith("several methods share the highest mean accuracy here.")
+    more = scored("shards", ditto=0.7, fedper=0.7)
+    assert sentence(*equal, *more).endswith("several methods share the highest mean accuracy in each of 2 settings.")

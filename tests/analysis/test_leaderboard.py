@@ -199,6 +199,19 @@ def test_settings_without_a_method_do_not_hide_the_others() -> None:
     assert of(board, "fedavg").rank == 2
 
 
+def test_the_standings_explain_the_order_of_rows_and_the_ranks() -> None:
+    several = standings_table(leaderboard(noisy(np.random.default_rng(5), 7, METHODS[:2], fednova=0.15)))
+    assert several.note.startswith(
+        "rows are in the order of the mean share of rivals that are better, ties counting half, and a rank is 1 + the "
+        "number of methods that are ahead where both entered six settings or more, so it need not follow the order of "
+        "rows or of mean ranks; = shares its rank;"
+    )
+    single = standings_table(leaderboard([run for a in ("fedavg", "moon") for run in trials([0.5, 0.6], algorithm=a)]))
+    assert single.note.startswith(
+        "rows are in the order of the mean share of rivals that are better, ties counting half; = shares its rank;"
+    )
+
+
 # --- budgets ------------------------------------------------------------------------------------------
 
 

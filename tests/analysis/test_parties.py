@@ -136,7 +136,10 @@ def personal() -> list[CellResult]:
 
 def test_scores_on_own_rows_are_a_table_beside_the_headline() -> None:
     headline, table, *_ = score_tables(personal())
-    assert "ditto, solo: the mean over the parties' models on all test rows; own rows: next table" in headline.note
+    assert (
+        "ditto, solo: the mean over the parties' models on all test rows; own rows: the next table, and `silobench show"
+        in headline.note
+    )
     where = "Accuracy on the parties' own test rows, percent"
     assert table.title == f"{where} (mean over parties; mean ± std over 2 trials)"
     assert table.columns == ["dataset", "partition", "fedavg", "ditto", "solo"]

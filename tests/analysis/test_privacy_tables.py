@@ -11,8 +11,9 @@ from silobench.analysis.compare import checked_question, compare
 from silobench.analysis.costs import convergence
 from silobench.analysis.export import scores_csv
 from silobench.analysis.measured import measure_tables
-from silobench.analysis.privacy import epsilon_curve, privacy_json, privacy_table
+from silobench.analysis.privacy import epsilon_curve, privacy_json, privacy_sentence, privacy_table
 from silobench.errors import ConfigError
+from silobench.report.site import write_site
 from silobench.runs.stored import StoredRun
 from stored import cells, page, stored, texts
 
@@ -95,6 +96,41 @@ def test_a_secure_sum_hides_single_updates_with_and_without_noise() -> None:
     assert lines == [hidden, ("each row", everybody, "2"), hidden, ("nobody", "-", "-")]
     assert "the server learns only their sum" in table.note
     assert "learns only their sum" not in privacy_table(cells([private([2.0])])).note
+
+
+def test_the_sentence_has_the_largest_epsilon_its_delta_and_runs_without_protection() -> None:
+    rows, party = [private([1.0, 2.0011]), private([1.0, 1.9], 1)], [private([3.0], unit="party", algorithm="scaffold")]
+    plain, endless = [stored([0.5], algorithm="moon")], [private([None], algorithm="fednova", reason="no noise")]
+    assert privacy_sentence(cells(plain)) == ""
+    assert privacy_sentence(cells(rows)) == "The largest epsilon is 2.01 for each row (delta 1e-05)."
+    both = "The largest epsilon is 2.01 for each row (delta 1e-05) and 3 for each party (delta 1e-05)"
+    assert privacy_sentence(cells(rows, party)) == f"{both}."
+    assert privacy_sentence(cells(rows, party, plain, endless)) == f"{both}; 2 of 5 runs have no differential privacy."
+    none = "The epsilon of every run is infinite or not stated, so no run has differential privacy."
+    assert privacy_sentence(cells(plain, endless)) == none
+    weak = [private([4.0], algorithm="bsp", reason="batches are not drawn at random")]
+    assert privacy_sentence(cells(rows, weak)) == (
+        "The largest epsilon is 4 for each row (delta 1e-05); it is no guarantee in 1 of the runs."
+    )
+
+
+def test_the_sentence_has_the_delta_of_its_epsilon() -> None:
+    runs = [private([2.0]), private([3.0], 1, delta=1e-6)]
+    assert privacy_sentence(cells(runs)) == "The largest epsilon is 3 for each row (delta 1e-06)."
+
+
+def test_the_overview_states_epsilon_and_leads_to_the_page_of_privacy(tmp_path: Path) -> None:
+    text = "The largest epsilon is 2 for each row (delta 1e-05)."
+    found = cells([private([1.0, 2.0])])
+    assert (
+        f'<p>{text} More is on the page <a href="privacy.html">Privacy</a>'
+        in write_site(found, tmp_path / "site").read_text()
+    )
+    assert (tmp_path / "site" / "privacy.html").is_file()
+    alone = page(found, tmp_path / "one.html")
+    assert f'<p>{text} More is on the page <a href="#privacy">Privacy</a>' in alone
+    assert '<article id="privacy">' in alone
+    assert "epsilon" not in write_site(cells([stored([0.5])]), tmp_path / "plain").read_text()
 
 
 def test_what_is_no_guarantee_is_marked() -> None:

@@ -130,7 +130,7 @@ def test_light_and_dark(page: Page, site: Path) -> None:
 LOST_IN_PRINT = """() => {
   const lost = [];
   for (const one of document.querySelectorAll("main *")) {
-    if (one.closest("svg, script, .tools, .copied > button, .chart-live, .chart-reset")) continue;
+    if (one.closest("svg, script, .tools, .copied > button, .chart-live, .chart-hint, .chart-reset")) continue;
     const style = getComputedStyle(one), box = one.getBoundingClientRect();
     const isClipping = /auto|scroll|hidden/.test(style.overflowX);
     if (!one.checkVisibility() && one.textContent.trim()) lost.push(["hidden", one]);
@@ -293,3 +293,44 @@ def test_printed_numbers_are_on_one_line(page: Page) -> None:
     page.emulate_media(media="print")
     page.set_content(f"<style>{style}</style><main>{markup_of(table)}</main>")
     assert page.evaluate(BROKEN) == []
+
+
+def test_a_plot_that_is_wider_than_the_page_says_that_it_scrolls(page: Page) -> None:
+    numbers = [[88.5 + row + column for column in range(11)] for row in range(4)]
+    tests = [*map(str, range(10)), "all"]
+    texts = [[f"{value}" for value in row] for row in numbers]
+    chart = Heatmap("cross-test", ["a", "b", "c", "d"], tests, numbers, texts=texts, apart=1)
+    assets = resources.files("silobench.report") / "assets"
+    styles = "".join(f"<style>{(assets / name).read_text()}</style>" for name in ("site.css", "charts.css"))
+    page.set_viewport_size({"width": 380, "height": 844})
+    page.set_content(f"{styles}{markup(chart)}<script>{(assets / 'charts.js').read_text()}</script>")
+    hint = page.locator(".chart-hint")
+    expect(hint).to_be_visible()
+    expect(hint).to_have_text("scrolls sideways →")
+    touch = "plot => getComputedStyle(plot).touchAction"
+    assert page.locator(".chart-plot").evaluate(touch) == "pan-x pan-y"  # a finger on the plot scrolls it
+    page.set_viewport_size({"width": 1400, "height": 900})
+    expect(hint).to_be_hidden()
+    assert page.locator(".chart-plot").evaluate(touch) == "pan-y"
+
+
+def test_the_caption_of_a_table_that_scrolls_is_whole_and_stays(page: Page) -> None:
+    columns = ["method", *(f"c{place}" for place in range(12))]
+    title = "Accuracy of each party on its own test rows, percent (mean ± standard deviation over all of its trials)"
+    table = Table(title, columns, [entries("fedavg", *["88.5 ± 10.5"] * 12) for _ in range(3)])
+    style = (resources.files("silobench.report") / "assets" / "site.css").read_text()
+    markup_of = environment().get_template("macros.html").module.table
+    page.set_viewport_size({"width": 380, "height": 844})
+    page.set_content(f"<style>{style}</style><main>{markup_of(table)}</main>")
+    words = """caption => {
+        const range = document.createRange(), box = caption.closest(".scroll").getBoundingClientRect();
+        range.selectNodeContents(caption);
+        const { left, right } = range.getBoundingClientRect();
+        return [left - box.left, box.right - right];
+    }"""
+    caption = page.locator("caption")
+    before = caption.evaluate(words)
+    assert min(before) >= 0
+    page.locator(".scroll").evaluate("box => { box.scrollLeft = 300; }")
+    assert page.locator(".scroll").evaluate("box => box.scrollLeft") == 300
+    assert caption.evaluate(words) == before

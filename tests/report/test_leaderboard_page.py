@@ -41,6 +41,13 @@ def test_the_page_is_complete_without_its_script(tmp_path: Path) -> None:
     assert "2 fedavg 60.2 ± 0.2" in text
     assert "reference solo" in text
     assert "reference points: they are shown and not ranked" in text
+    assert "Rows are in the order of the mean share of rivals that are better" in text
+    assert "How to read this table" not in page  # the notes on the standings are not folded
+
+
+def test_a_page_without_ranks_says_how_to_get_them(tmp_path: Path) -> None:
+    page = page_of([run for run in runs_of() if run.seed == 0], tmp_path)
+    assert "Run the experiment with three trials or more (<code>trials = 3</code>, or <code>silobench run" in page
 
 
 def test_the_script_has_the_pairs_of_every_budget(tmp_path: Path) -> None:

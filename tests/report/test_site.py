@@ -119,6 +119,21 @@ def test_the_overview_begins_with_the_answer_and_ends_with_provenance(pages: dic
     assert rows[0]["fedavg"].startswith("70.0 ± 1.0") or rows[0]["fedavg"].startswith("81.0 ± 1.0")
 
 
+def test_pages_name_the_command_of_an_option(tmp_path: Path) -> None:
+    """A reader of a page is not at a command line: an option never stands there without its command."""
+    final = {"parties": {str(party): {"rows": 10, "own": 0.5 + party / 100, "all": 0.5} for party in range(40)}}
+    runs = [stored([0.5], 0, [{"final": final}], algorithm=name) for name in ("ditto", "fedavg")]
+    folder = write(with_ids(runs), tmp_path / "report").parent
+    texts = [
+        re.sub(r"<script.*?</script>|<style.*?</style>|<code.*?</code>|`[^`<]*`", "", file.read_text(), flags=re.DOTALL)
+        for file in folder.glob("*.html")
+    ]
+    assert [option for text in texts for option in re.findall(r"(?<![-\w!])--[a-z][^<]*", text)] == []
+    overview = (folder / "index.html").read_text()
+    assert "three trials or more give a spread (`trials = 3` in the experiment, or" in overview
+    assert "`silobench show DIR --parties` lists the parties." in overview
+
+
 def test_an_unfinished_run_is_listed_with_its_curve(pages: dict[str, Element]) -> None:
     rows = {row["run"]: row for row in table_texts(next(pages["runs.html"].each("table")))}
     assert rows["0123456789abcdef"]["state"] == "2 of 2 rounds"

@@ -4,7 +4,8 @@ A method is called best in a setting only if it beats every other one there by m
 equivalence. It was picked for its mean, so the probability of each lead must be above 1 - 0.05 / methods (Bonferroni).
 FedProx over a grid of mu was picked too, so each mu counts as a method there. Of many settings some have a best method
 by chance. Where there are no more of them than chance gives, the probability must be above 1 - 0.05 / (methods *
-settings). Everything else is a tie, or cannot be said.
+settings). Where another method is better than that with the best mean on the seeds that both have, seeds are missing,
+and no method is called best. Everything else is a tie, or cannot be said.
 """
 
 import math
@@ -20,11 +21,12 @@ from silobench.analysis.constants import versus_constant
 from silobench.analysis.groups import Cells, by_metric
 from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
 from silobench.analysis.own_rows import own_rows_sentence
-from silobench.analysis.tables import is_baseline
+from silobench.analysis.tables import MORE_TRIALS, is_baseline
 from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
-Kind: TypeAlias = Literal["best", "tie", "one trial", "alone", "no better than constant", "diverged"]
+Kind: TypeAlias = Literal["best", "tie", "reversed", "one trial", "alone", "no better than constant", "diverged"]
+_WITH_SPREAD: tuple[Kind, ...] = ("best", "tie", "reversed")  # of settings in which pairs were judged
 _MOST_NAMED = 4  # settings or methods in a sentence
 
 
@@ -41,6 +43,11 @@ class Lead:
     def probability(self) -> float:
         """The probability that the leader is better by more than the region of practical equivalence."""
         return self.pairs.odds.better_a if self.pairs.odds else 0.0
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the runner-up is better on the seeds that both have, with the certainty of a comparison of two."""
+        return self.pairs.odds is not None and self.pairs.odds.better_b > DECIDED
 
     @property
     def size(self) -> float:
@@ -71,7 +78,7 @@ class Outcome:
 
     setting: Setting
     kind: Kind
-    leaders: tuple[str, ...]  # the best one, those that tie, or the one with the best number
+    leaders: tuple[str, ...]  # the best one, those that tie, or the one with the best number; see `_reversed`
     lead: Lead | None = None
     diverged: tuple[str, ...] = ()
 
@@ -93,7 +100,7 @@ def outcomes(cells: Cells) -> list[Outcome]:
     """Return what can be said about each setting; all cells have the same main metric."""
     places, error = settings(cells), 1 - DECIDED
     each = [_outcome(setting, error) for setting in places]
-    judged, best = (sum(outcome.kind in kinds for outcome in each) for kinds in (("best", "tie"), ("best",)))
+    judged, best = (sum(outcome.kind in kinds for outcome in each) for kinds in (_WITH_SPREAD, ("best",)))
     if best and _by_chance(best, judged, error) > error:
         return [_outcome(setting, error / judged) for setting in places]
     return each
@@ -115,7 +122,8 @@ def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
     blind = [outcome for outcome in compared if outcome.kind == "one trial"]
     sentences = [
         *(_verdict(judged, metric) if judged else []),
-        *(_without_spread(blind, metric, some=bool(judged)) if blind else []),
+        *(_reversed(outcome, metric) for outcome in compared if outcome.kind == "reversed"),
+        *(_without_spread(blind, metric, some=len(blind) < len(compared)) if blind else []),
         *(_alone(each, metric) if not compared else []),
         *(_harm(each, metric) if compared else []),
         *own_rows_sentence([outcome.setting for outcome in each]),
@@ -149,6 +157,11 @@ def _outcome(setting: Setting, error: float) -> Outcome:
     leads = {name: Lead(ordered[0], name, pair, question) for name, pair in pairs.items() if pair and pair.odds}
     if len(leads) < len(pairs):
         return Outcome(setting, "one trial", _shown_best(ordered, finite, metric), diverged=failed)
+    if behind := [name for name, lead in leads.items() if lead.is_reversed]:
+        ahead = min(behind, key=lambda name: leads[name].size)
+        turned = paired(finite[ahead], finite[ordered[0]], question)
+        assert turned
+        return Outcome(setting, "reversed", (ordered[0], ahead), Lead(ahead, ordered[0], turned, question), failed)
     level = 1 - error / (setting.candidates - len(failed))
     ties = [name for name, lead in leads.items() if lead.probability <= level]
     kind: Kind = "tie" if ties else "best"
@@ -173,9 +186,13 @@ def _verdict(judged: Sequence[Outcome], metric: Metric) -> list[str]:
         leads = [outcome for outcome in judged if outcome.lead]
         largest = max(leads, key=lambda outcome: outcome.lead.size if outcome.lead else 0.0)
         assert largest.lead
+        none = (
+            f"No method is shown to be better than the others in any of the {len(judged)} settings that can be judged"
+        )
+        if largest.lead.size < 0:
+            return [f"{none}: the leaders tie."]
         return [
-            f"No method is shown to be better than the others in any of the {len(judged)} settings that can be judged: "
-            "the leaders tie.",
+            f"{none}: the leaders tie.",
             f"The largest lead is that of {largest.lead.a} over {largest.lead.b} on {largest.setting.name}: "
             f"{largest.lead.text}.",
         ]
@@ -201,7 +218,23 @@ def _only_setting(outcome: Outcome, metric: Metric) -> str:
         best = f"{outcome.leaders[0]} is best on {outcome.setting.name}"
         return f"{best}: {_scores(outcome, metric)}. Its lead is {lead.text}."
     names = listed(outcome.leaders, _MOST_NAMED)
-    return f"{names} tie on {outcome.setting.name}: {_scores(outcome, metric)}. The lead of {lead.a} is {lead.text}."
+    start = f"{names} tie on {outcome.setting.name}: {_scores(outcome, metric)}."
+    if lead.size < 0:
+        return f"{start} On the seeds that both have, the lead of {lead.a} is {lead.text}."
+    return f"{start} The lead of {lead.a} is {lead.text}."
+
+
+def _reversed(outcome: Outcome, metric: Metric) -> str:
+    """Return that the method with the best mean is worse on shared seeds, so that none is best."""
+    (first, ahead), lead, cells = outcome.leaders, outcome.lead, outcome.setting.cells
+    assert lead
+    one, other = (metric.text(cells[name].score.mean, cells[name].score.std) for name in (first, ahead))
+    word = "higher" if metric.higher_is_better else "lower"
+    return (
+        f"{first} has the {word} mean {metric.title} on {outcome.setting.name}, {one} against {other}, but {ahead} is "
+        f"better on the {len(lead.pairs.seeds)} seeds that both have: its lead there is {lead.text}. So no method is "
+        "called best there: run the seeds that one of the two lacks."
+    )
 
 
 def _scores(outcome: Outcome, metric: Metric) -> str:
@@ -215,18 +248,27 @@ def _scores(outcome: Outcome, metric: Metric) -> str:
 def _without_spread(blind: Sequence[Outcome], metric: Metric, *, some: bool) -> list[str]:
     """Return that one trial has no spread, and which method has the best numbers in it."""
     where = f"{len(blind)} of the settings have" if some else "Every setting has" if len(blind) > 1 else "There is"
-    texts = [f"{where} one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."]
-    wins = Counter(name for outcome in blind for name in outcome.leaders)
-    top = [name for name, count in wins.items() if count == max(wins.values())]
+    texts = [f"{where} one trial only, so nothing can be said about certainty: {MORE_TRIALS}."]
     word = "highest" if metric.higher_is_better else "lowest"
     if len(blind) == 1:
-        cell = blind[0].setting.cells[blind[0].leaders[0]]
-        who = f"{listed(top, _MOST_NAMED)} {'have' if len(top) > 1 else 'has'}"
-        return [f"{who} the {word} {metric.title} in this trial, {metric.text(cell.score.mean)}.", *texts]
+        leaders = blind[0].leaders
+        score = metric.text(blind[0].setting.cells[leaders[0]].score.mean)
+        have = "share" if len(leaders) > 1 else "has"
+        return [f"{listed(leaders, _MOST_NAMED)} {have} the {word} {metric.title} in this trial, {score}.", *texts]
+    return [_counted_leaders(blind, f"the {word} {metric.title}"), *texts]
+
+
+def _counted_leaders(blind: Sequence[Outcome], score: str) -> str:
+    """Return which method has the best number in how many settings; one that several methods share counts for none."""
+    wins = Counter(outcome.leaders[0] for outcome in blind if len(outcome.leaders) == 1)
+    shared = len(blind) - wins.total()
+    if not wins:
+        return f"In each of {len(blind)} settings several methods share {score}, in a single trial."
     count = max(wins.values())
-    each = " each" if len(top) > 1 else ""
-    who = f"{listed(top, _MOST_NAMED)} {'have' if len(top) > 1 else 'has'}"
-    return [f"{who} the {word} {metric.title} in {count} of {len(blind)} settings{each}, in a single trial.", *texts]
+    top = [name for name, times in wins.items() if times == count]
+    who, each = (f"{listed(top, _MOST_NAMED)} have", " each") if len(top) > 1 else (f"{top[0]} has", "")
+    rest = f"; in {shared} other setting{'s' * (shared != 1)} several methods share it" if shared else ""
+    return f"{who} {score} in {count} of {len(blind)} settings{each}, in a single trial{rest}."
 
 
 def _alone(each: Sequence[Outcome], metric: Metric) -> list[str]:

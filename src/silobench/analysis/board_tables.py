@@ -37,6 +37,12 @@ RULES = (
     "computing of the slowest party.",
 )  # fmt: skip
 
+_ROWS = "rows are in the order of the mean share of rivals that are better, ties counting half"
+_RANKS = (
+    "a rank is 1 + the number of methods that are ahead where both entered six settings or more, so it need not follow "
+    "the order of rows or of mean ranks"
+)
+
 
 def rank_text(place: Place | None) -> str:
     """Return a rank, with = if it is shared; a dash without one.
@@ -66,8 +72,9 @@ def standings_table(board: Board) -> Table:
         "rank", "method", "settings", "mean rank", "95% interval", "first", "first alone",
         "wins / ties / losses",
     ]  # fmt: skip
-    note = (
-        "= shares its rank; first: settings in which no method is better; wins, ties and losses: over all pairs of a "
+    note = f"{_ROWS}, and {_RANKS}" if count > 1 else _ROWS
+    note += (
+        "; = shares its rank; first: settings in which no method is better; wins, ties and losses: over all pairs of a "
         "setting and a rival"
     )
     if rare := len(board.standings) - len(board.listed):

@@ -96,5 +96,8 @@ def _frequent(cells: Sequence[CellResult]) -> Table:
         padded = [*texts, *[""] * (_MOST_CONFUSIONS - len(texts))]
         rows.append([*shown_choices(cell, names, cells), *entries(*padded)])
     columns = [*names, "most frequent", "second", "third"]
-    note = "class → answer, and the percentage of the rows of the class; report and --json have the whole matrices"
+    note = (
+        "class → answer, and the percentage of the rows of the class; `silobench report DIR` and "
+        "`silobench show DIR --json` have the whole matrices"
+    )
     return Table("Most frequent wrong answers", columns, rows, note)

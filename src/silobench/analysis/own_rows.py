@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from silobench.analysis.methods import Setting
-from silobench.analysis.tables import is_baseline
+from silobench.analysis.tables import best_means, is_baseline
 
 
 def own_rows_sentence(settings: Sequence[Setting]) -> list[str]:
@@ -16,20 +16,28 @@ def own_rows_sentence(settings: Sequence[Setting]) -> list[str]:
     if not scores:
         return []
     metric = settings[0].first.metric
-    best = [metric.best(list(values.values())) for values in scores]
-    leaders = [
-        next(name for name, score in values.items() if score == top) for values, top in zip(scores, best, strict=True)
-    ]
-    name, count = Counter(leaders).most_common(1)[0]
-    gaps = [metric.gain(top, metric.best(_others(values, name))) for values, top in zip(scores, best, strict=True)]
-    place = max((at for at, leader in enumerate(leaders) if leader == name), key=lambda at: gaps[at])
-    rival = metric.best(_others(scores[place], name))
-    where = f"in {count} of {len(scores)} settings" if len(scores) > 1 else "here"
+    leaders = [best_means(values, metric) for values in scores]
+    wins = Counter(name for names in leaders for name in names if len(names) == 1)  # a shared best counts for none
     word = "highest" if metric.higher_is_better else "lowest"
-    return [
-        f"On the parties' own test rows, which matter where each party has its own model, {name} has the {word} mean "
-        f"{metric.title} {where}: {metric.text(best[place])} against {metric.text(rival)} of the next method."
+    start = "On the parties' own test rows, which matter where each party has its own model, "
+    if not wins:
+        return [f"{start}several methods share the {word} mean {metric.title}{_everywhere(scores)}."]
+    name, count = wins.most_common(1)[0]
+    leads = [
+        (values[name], metric.best(_others(values, name)))
+        for values, names in zip(scores, leaders, strict=True)
+        if names == {name}
     ]
+    best, rival = max(leads, key=lambda lead: metric.gain(*lead))
+    where = f"in {count} of {len(scores)} settings" if len(scores) > 1 else "here"
+    return [
+        f"{start}{name} has the {word} mean {metric.title} {where}: {metric.text(best)} against {metric.text(rival)} "
+        "of the next method."
+    ]
+
+
+def _everywhere(scores: Sequence[dict[str, float]]) -> str:
+    return f" in each of {len(scores)} settings" if len(scores) > 1 else " here"
 
 
 def _scores(setting: Setting) -> dict[str, float]:

@@ -234,7 +234,9 @@ def _note(setting: Sequence[CellResult], parties: int, listed: int) -> str:
         seed = setting[0].seeds[0]
         notes.append(f"parties differ between trials: lines are those of seed {seed}, the summary is over all trials")
     if listed < parties:
-        notes.append(f"{listed} of {parties} parties: the best and the worst; --json lists all of them")
+        notes.append(
+            f"{listed} of {parties} parties: the best and the worst; `silobench show DIR --json` lists all of them"
+        )
     if any(result.score_on_all is not None for cell in setting for result in cell.runs[0].final.parties.values()):
         notes.append("all rows: the party's model on all test rows")
     return "; ".join(notes)

@@ -122,8 +122,7 @@ def privacy_table(cells: Cells) -> Table:
 
 def _lines(cell: CellResult) -> list[dict[str, str]]:
     """Return the texts of the rows of a cell, by column."""
-    by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
-    lines = [_line(cell.label, [one for one in each if one]) for each in by_unit if all(each)]
+    lines = [_line(cell.label, each) for each in _stated(cell)]
     if is_hidden(cell):
         lines.append({"protected": "single updates", "from": "server"})
     attacks = {name: text for name, text in _attacks(cell).items() if text}
@@ -199,6 +198,49 @@ def _area(findings: Sequence[Mapping[str, Any]]) -> str:
 def _last_findings(cell: CellResult, measure: str) -> list[Mapping[str, Any]]:
     """Return the last findings of each trial that has any."""
     return [list(rows.values())[-1] for run in cell.runs if (rows := run.measured(measure))]
+
+
+# --- in a sentence ------------------------------------------------------------------------------------
+
+
+def privacy_sentence(cells: Cells) -> str:
+    """Return the largest epsilon for rows and for parties, and how many runs have none; empty if no run states one."""
+    stated = [(cell, _stated(cell)) for cell in cells]
+    if not any(units for _, units in stated):
+        return ""
+    private = [(cell, finite) for cell, units in stated if (finite := [each for each in units if _is_finite(each)])]
+    trials = [one for _, units in private for each in units for one in each]
+    unprotected = sum(len(cell.runs) for cell in cells) - sum(len(cell.runs) for cell, _ in private)
+    if not trials:
+        return "The epsilon of every run is infinite or not stated, so no run has differential privacy."
+    weak = sum(len(cell.runs) for cell, units in private if any(one.reason for each in units for one in each))
+    facts = [
+        f"The largest epsilon is {' and '.join(_largest(trials, unit) for unit in UNITS if _of(trials, unit))}",
+        f"it is no guarantee in {weak} of the runs" if weak else "",
+        f"{unprotected} of {sum(len(cell.runs) for cell in cells)} runs have no differential privacy"
+        if unprotected
+        else "",
+    ]
+    return "; ".join(filter(None, facts)) + "."
+
+
+def _stated(cell: CellResult) -> list[list[Spent]]:
+    """Return what the trials of a cell spent, by unit, where all of them state it."""
+    by_unit = ([spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS)
+    return [[one for one in each if one] for each in by_unit if all(each)]
+
+
+def _is_finite(trials: Sequence[Spent]) -> bool:
+    return all(math.isfinite(one.epsilon) for one in trials)
+
+
+def _of(trials: Sequence[Spent], unit: str) -> list[Spent]:
+    return [one for one in trials if one.unit == unit]
+
+
+def _largest(trials: Sequence[Spent], unit: str) -> str:
+    one = max(_of(trials, unit), key=lambda one: (one.epsilon, one.delta))
+    return f"{_number(one.epsilon)} for {_PROTECTED[unit]} (delta {one.delta:.3g})"
 
 
 # --- as plain values ----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from silobench.tasks.metrics import Metric
 _SILOS = "silos"  # the engine of runs between real organisations
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
 CONSTANT = "constant"  # the column of the best constant answer
+BY_PARTY = "`silobench show DIR --parties`"
+MORE_TRIALS = "three trials or more give a spread (`trials = 3` in the experiment, or `silobench run FILE --trials 3`)"
 _MOST_NAMED = 5  # settings in a note
 _DEFAULT_MU = 0.01
 _SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous", "vertical")  # in the order of rows
@@ -101,7 +103,7 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         for setting in settings:
             by_column = {column(cell): cell for cell in setting}
             best = _best(by_column)
-            wins.update(best)
+            wins.update(dict.fromkeys(best, int(len(best) == 1)))  # an equal best counts for none
             scores = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
             scores += entries(*(_constant_text(setting) for _ in constant))
             rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *scores])
@@ -129,7 +131,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         scores = {column(cell): cell.on_own_rows for cell in setting if cell.on_own_rows is not None}
         rivals = {name: score for name, score in scores.items() if not is_baseline(name)}
         has_spread = all(score[1] is not None for score in rivals.values())
-        best = _best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
+        best = best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
         texts = {name: metric.number(*score) for name, score in scores.items()}
         marked = [Entry(texts.get(name, ""), name in best) for name in algorithms]
         rows.append([*shown_choices(setting[0], names, cells), *marked])
@@ -139,7 +141,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     references = [name for name in algorithms if is_baseline(name)]
     star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
     star += f"{', '.join(references)}: for comparison, never marked; " if star and references else ""
-    note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
+    note = f"{star}{', '.join(personal)}: each party is tested with its own model; {BY_PARTY} lists the parties"
     return Table(title, [*names, *algorithms], rows, note)
 
 
@@ -175,10 +177,10 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
         return set()
     if all(beats_constant(cell, len(rivals)) is False for cell in rivals.values()):
         return set()
-    return _best_means({name: cell.score.mean for name, cell in rivals.items()}, next(iter(rivals.values())).metric)
+    return best_means({name: cell.score.mean for name, cell in rivals.items()}, next(iter(rivals.values())).metric)
 
 
-def _best_means(means: Mapping[str, float], metric: Metric) -> set[str]:
+def best_means(means: Mapping[str, float], metric: Metric) -> set[str]:
     """Return the names of the best means at the precision shown; empty for fewer than two."""
     if len(means) < 2:
         return set()
@@ -217,17 +219,17 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         {str(cell.label["algorithm"]) for cell in cells},
     )
     if max(len(cell.seeds) for cell in cells) == 1:
-        notes.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
+        notes.append(f"one trial has no spread, so no best is marked: {MORE_TRIALS}")
     elif marks:
         notes.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
-        notes += ["equal means are all marked"] if marks > 1 else []
+        notes += ["equal means are all marked, and times best counts none of them"] if marks > 1 else []
         if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
             notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
     if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
-        where = "the mean over the parties' models on all test rows; own rows: next table, --parties"
+        where = f"the mean over the parties' models on all test rows; own rows: the next table, and {BY_PARTY}"
         notes.append(f"{', '.join(personal)}: {where}")
     if of_grid:
         notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")

@@ -31,8 +31,9 @@ from silobench.runs.stored import StoredRun
 SCRIPT, STYLE = "leaderboard.js", "leaderboard.css"
 MOST_WITH_BUDGETS = 2_000  # runs
 NO_BUDGETS = (
-    f"There are more than {MOST_WITH_BUDGETS:,} runs, so the page has no budgets to choose from: --max-rounds, "
-    "--max-bytes and the like rank within one."
+    f"There are more than {MOST_WITH_BUDGETS:,} runs, so the page has no budgets to choose from: `silobench "
+    "leaderboard DIR` ranks within one by its options `--max-rounds`, `--max-bytes`, `--max-seconds` and "
+    "`--max-epsilon`."
 )
 _MOST_ROWS = 40  # settings of a heatmap
 _BUDGETS: dict[str, Callable[[float], Budget]] = {

@@ -87,6 +87,20 @@
       this.body.setAttribute("aria-label", this.title + ". Arrow keys show values" + (this.canZoom ? ", + and - zoom, Escape shows all." : "."));
       for (const key of root.querySelectorAll(".chart-key[data-series]")) this.makeButton(key);
       this.listen();
+      this.hint();
+    }
+
+    hint() { // where the plot is wider than the page
+      const words = element("p", "chart-hint");
+      words.textContent = "scrolls sideways →";
+      this.body.before(words);
+      const show = () => {
+        const scrolls = this.body.scrollWidth > this.body.clientWidth + 1;
+        words.hidden = !scrolls;
+        this.body.classList.toggle("scrolls", scrolls);
+      };
+      new ResizeObserver(show).observe(this.body);
+      show();
     }
 
     colour(place) {

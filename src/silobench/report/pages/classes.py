@@ -27,7 +27,7 @@ def classes_page(contents: Contents) -> Page:
     each = (final_section(setting, setting_name(setting[0], names, cells), contents.colours) for setting in settings)
     sections = list(islice((section for section in each if section), _MOST))
     left_out = len(settings) - _MOST if len(sections) == _MOST else 0
-    note = f" The first {_MOST} of {len(settings)} settings are shown; `silobench show --details` has all." * (
+    note = f" The first {_MOST} of {len(settings)} settings are shown; `silobench show DIR --details` has all." * (
         left_out > 0
     )
     shown = [replace(section, is_folded=place >= _OPEN, is_dense=True) for place, section in enumerate(sections)]

@@ -7,6 +7,7 @@ from silobench.analysis.answers import Sentence, answer
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import by_metric
 from silobench.analysis.malicious import malicious_tables
+from silobench.analysis.privacy import privacy_sentence
 from silobench.analysis.tables import score_tables
 from silobench.analysis.vertical import vertical_notes
 from silobench.report.contents import Contents
@@ -30,6 +31,7 @@ def overview_page(contents: Contents) -> Page:
     sections += [Section(table.title, (), table) for table in malicious_tables(cells)]
     content: dict[str, Any] = {
         "answer": [*answer(cells), *_missing(contents)],
+        "privacy": privacy_sentence(cells),
         "charts": charts,
         "facts": _facts(contents),
         "provenance": _provenance(contents.runs),
