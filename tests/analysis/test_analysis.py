@@ -91,7 +91,7 @@ def test_a_best_is_marked_only_beside_an_error() -> None:
     assert [entry.best for entry in tied.rows[0][3:]] == [True, True, False]  # the same at the precision that is shown
 
 
-def test_an_equal_best_counts_for_no_algorithm() -> None:
+def test_an_equal_best_counts_for_each_algorithm() -> None:
     pairs = {"iid": (0.8, 0.8), "shards": (0.8, 0.7), "label-count(k=1)": (0.8, 0.8), "label-count(k=2)": (0.7, 0.8)}
     groups = [
         trials(mean, partition=partition, algorithm=name)
@@ -100,9 +100,9 @@ def test_an_equal_best_counts_for_no_algorithm() -> None:
     ]
     table = score_table(cells(*groups))
     (total,) = table.footer
-    assert [entry.text for entry in total][-3:] == ["", "1", "1"]
+    assert [entry.text for entry in total][-3:] == ["", "2", "2"]
     assert total[1].text == "times best of 3"
-    assert "equal means are all marked, and times best counts none of them" in table.note
+    assert "equal means are all marked and all counted as best" in table.note
 
 
 def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:

@@ -103,7 +103,7 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         for setting in settings:
             by_column = {column(cell): cell for cell in setting}
             best = _best(by_column)
-            wins.update(dict.fromkeys(best, int(len(best) == 1)))  # an equal best counts for none
+            wins.update(best)  # an equal best counts for each
             scores = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
             scores += entries(*(_constant_text(setting) for _ in constant))
             rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *scores])
@@ -224,7 +224,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         notes.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
-        notes += ["equal means are all marked, and times best counts none of them"] if marks > 1 else []
+        notes += ["equal means are all marked and all counted as best"] if marks > 1 else []
         if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
             notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
