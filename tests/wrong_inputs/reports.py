@@ -39,7 +39,7 @@ CASES = [
     damaged(
         "a page of somebody in mine.html",
         with_page_of_somebody,
-        "mine.html exists and is not a page of silobench: move it away, or choose another place with --output.",
+        "mine.html exists and is not a page of silobench: choose another name with --out, or delete it.",
         "report runs --output mine.html",
     ),
     damaged("a file runs/report", with_file, "cannot be written", "report runs"),

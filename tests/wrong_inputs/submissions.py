@@ -33,7 +33,7 @@ CASES: list[Case] = [
     damaged("intact results", intact, "--dataset 'mnist' matches none", "leaderboard runs --json --dataset mnist"),
     damaged("intact results", intact, "--skew 'lable' matches none", "leaderboard runs --json --skew lable"),
     damaged("intact results", intact, "--method 'fedav' matches none", "leaderboard runs --json --method fedav"),
-    damaged("a page of notes", _notes_beside, "notes.html exists and is not a page of silobench: move it away",
+    damaged("a page of notes", _notes_beside, "notes.html exists and is not a page of silobench: choose another name",
             "leaderboard runs --output notes.html"),
     damaged("two finished runs", _only_finished, "is accepted", "leaderboard check runs --runs 1", code=0),
     command("leaderboard check nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
