@@ -183,13 +183,18 @@ def run_all(
 def _planned(
     choices: Mapping[str, Any], overrides: Mapping[str, Any] | None, only: str, plugins: Sequence[Path]
 ) -> "tuple[Plans, dict[str, int]]":
-    """Return the plans of an experiment and the number of runs without their dataset, which are reported."""
+    """Return the plans of an experiment and the number of runs without their dataset, which are reported.
+
+    Notes about the plans are printed.
+    """
     from silobench.runs import experiment
 
     with waiting("planning the runs"):
         plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    for note in plans.notes():
+        print(f"note: {note}", file=sys.stderr)
     return plans, absent
 
 
