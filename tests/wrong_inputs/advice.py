@@ -38,6 +38,8 @@ CASES: list[Case] = [
     command(ADVISE, "there is one party (h): a skew is a difference between parties", files=ONE_PARTY),
     command(f"{ADVISE} --partition iid", "--party and --partition both say where rows are", files=TABLE),
     command("advise digits", "where are the rows of digits? Give the spec of a partition"),
+    command("advise digits --partition iid --label x", "--label names a column of a table, but digits is a dataset"),
+    command("advise digits --partition iid --drop x", "--drop names a column of a table, but digits is a dataset"),
     command("advise digits --partition columns", "columns divides columns, but advice is about parties with rows"),
     command("advise digits --partition iid --private 1", "name their column with --party."),
     command(f"{ADVISE} --private 1", "--private needs bins that do not follow from the rows", files=TABLE),

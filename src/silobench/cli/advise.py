@@ -200,6 +200,9 @@ def _partitioned(
         raise ConfigError(f"where are the rows of {data}? {other.capitalize()}, or divide them with --partition iid.")
     if is_table and label is None:
         raise ConfigError("which column is to be predicted? Name it with --label.")
+    if not is_table and (label is not None or drop):
+        option = "--drop" if label is None else "--label"
+        raise ConfigError(f"{option} names a column of a table, but {data} is a dataset: leave {option} out.")
     if deals_columns(partition):
         raise ConfigError(
             f"{partition} divides columns, but advice is about parties with rows: give another partition."
