@@ -33,7 +33,7 @@ CASES = [
         "a page of somebody in runs/report",
         with_home_page,
         "runs/report/index.html exists and was not written by `silobench report`: move it away, or choose another "
-        "place with --output.",
+        "place with --out.",
         "report runs",
     ),
     damaged(

@@ -37,7 +37,7 @@ CASES: list[Case] = [
             "leaderboard runs --output notes.html"),
     damaged("two finished runs", _only_finished, "is accepted", "leaderboard check runs --runs 1", code=0),
     command("leaderboard check nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
-    command("leaderboard pack runs", "`silobench leaderboard pack` needs --output"),
+    command("leaderboard pack runs", "`silobench leaderboard pack` needs --out"),
     damaged("intact results", intact, "written into a file NAME.runs.xz", "leaderboard pack runs --output all.zip"),
     command("leaderboard unpack nowhere.runs.xz", "there is no directory nowhere.runs.xz"),
     command("show a.runs.xz", "does not hold records of runs (it is not a whole .xz file)", files=_ZIP),

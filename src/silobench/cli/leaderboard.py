@@ -52,7 +52,8 @@ _MaxEpsilon = Annotated[
     float | None, typer.Option(help="Count the score before more privacy is spent; runs without a guarantee are out.")
 ]
 _Output = Annotated[
-    Path | None, typer.Option("--output", help="The page to write. Default: leaderboard.html in the first directory.")
+    Path | None,
+    typer.Option("--output", "--out", help="The page to write. Default: leaderboard.html in the first directory."),
 ]
 
 
@@ -204,7 +205,7 @@ def pack(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Directories of runs, or files of records.")
     ],
-    output: Annotated[Path, typer.Option("--output", help="The file to write: NAME.runs.xz.")],
+    output: Annotated[Path, typer.Option("--output", "--out", help="The file to write: NAME.runs.xz.")],
     title: Annotated[str, typer.Option(help="One line about these runs, which lists show.")] = "",
 ) -> None:
     """Pack the records of finished runs, without models, into one small file; equal runs give equal bytes."""

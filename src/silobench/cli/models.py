@@ -46,7 +46,9 @@ def predict(
         bool,
         typer.Option("--encoded", help="The array of a .npy file has the features of the dataset, scaled already."),
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write; printed by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "--output", help="CSV file to write; printed by default.")
+    ] = None,
     only: Only = "*",
     json_: Json = False,
     plugin: Plugins = None,
@@ -115,7 +117,9 @@ def _write(path: Path, content: str) -> None:
 def model(
     run: Run,
     form: Annotated[str, typer.Option("--format", help="torch, safetensors or onnx.")] = "torch",
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; model.pt or so by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "--output", help="File to write; model.pt or so by default.")
+    ] = None,
     party: Party = None,
     only: Only = "*",
     plugin: Plugins = None,

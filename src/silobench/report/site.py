@@ -125,7 +125,7 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
     if foreign:
         raise RecordError(
             f"{folder / foreign[0]} exists and was not written by `silobench report`: move it away, or choose another "
-            "place with --output."
+            "place with --out."
         )
     try:
         for parent in sorted({(folder / name).parent for name in files}):
