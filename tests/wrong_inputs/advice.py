@@ -56,6 +56,7 @@ CASES: list[Case] = [
     command(f"{ADVISE} --tree tree.gif", "--tree tree.gif has no known format", files=TABLE),
     command(f"{ADVISE} --try --json", "--try prints tables of the runs, and --json prints facts", files=TABLE),
     command(f"{ADVISE} --evidence nowhere", "there is no directory nowhere", files=TABLE),
+    command("advise mesure t.csv --label y", "`silobench advise` has no command 'mesure': did you mean measure?"),
     command("advise schema --label y=a", "the label 'y' has one class: state at least two."),
     command("advise schema --label y=a,b --feature age", "'age' states no bins: write COLUMN=LEAST:MOST"),
     command("advise schema --label y=a,b --feature age=9:1", "the range 9:1 of 'age' is empty"),
