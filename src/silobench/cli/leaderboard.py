@@ -171,7 +171,8 @@ def check(
 ) -> None:
     """Check a submission: complete, untampered, and the same numbers if runs are repeated.
 
-    Exit code 1 if it is refused, and 3 if it is accepted, but not to the last bit.
+    Exit code 0 if it is accepted, 1 if it is refused, 2 if it cannot be checked, and 3 if it is accepted, but not to
+    the last bit.
     """
     with waiting("loading"):
         from silobench.runs.verdict import check_submission
