@@ -43,7 +43,8 @@ def test_groups_that_no_partition_uses_are_named_once(
     for more in (["--dry-run"], ["--dry-run", "--json", "--trials", "3"], ["--workers", "1"]):
         result = call(capsys, "run", file, *more)
         assert (result.code, result.err.splitlines().count(NOTE)) == (0, 1), result.err
-    for chosen in ("partition=iid", 'partition="by-group"', 'dataset="csv(path=good.csv, label=died, drop=ward)"'):
+    whole = "dataset=csv(path=good.csv, label=died, drop=ward)"
+    for chosen in ("partition=iid", "partition=by-group", whole, "dataset=fcube"):
         result = call(capsys, "run", file, "--dry-run", "--set", chosen)
         assert (result.code, result.err) == (0, ""), result.err
     mixed = write(tmp_path / "mixed.toml", GROUPS + '[[grid]]\nrounds = 2\n[[grid]]\npartition = "by-group"\n')
