@@ -20,6 +20,12 @@ def test_the_public_interface_is_the_stored_one() -> None:
     assert now == before, f"The public interface has another order. {_RENEW}"
 
 
+def test_out_and_output_are_one_option_of_every_command() -> None:
+    options = [set(line.split()) & {"--out", "--output"} for line in interface() if line.startswith("silobench ")]
+    assert sum(bool(names) for names in options) >= 17
+    assert all(len(names) != 1 for names in options)
+
+
 def test_the_stored_interface_has_everything() -> None:
     lines = interface()
     text = "\n".join(lines)

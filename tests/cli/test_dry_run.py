@@ -27,6 +27,31 @@ def test_a_preview_counts_and_lists_runs_and_writes_nothing(tmp_path: Path, caps
     assert not out.exists()
 
 
+GROUPS = 'dataset = "csv(path=good.csv, label=died, group=ward)"\nsolver = "sgd(steps=1)"\nrounds = 1\nparties = 2\n'
+NOTE = (
+    'note: good has groups (ward), but the partition is iid: write partition = "by-group" to make each group a party.'
+)
+
+
+def test_groups_that_no_partition_uses_are_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{row % 7},{'ab'[row % 2]},w{row % 3}" for row in range(60)]
+    write(tmp_path / "good.csv", "\n".join(["age,died,ward", *lines]) + "\n")
+    file = write(tmp_path / "tiny.toml", GROUPS)
+    for more in (["--dry-run"], ["--dry-run", "--json", "--trials", "3"], ["--workers", "1"]):
+        result = call(capsys, "run", file, *more)
+        assert (result.code, result.err.splitlines().count(NOTE)) == (0, 1), result.err
+    whole = "dataset=csv(path=good.csv, label=died, drop=ward)"
+    for chosen in ("partition=iid", "partition=by-group", whole, "dataset=fcube"):
+        result = call(capsys, "run", file, "--dry-run", "--set", chosen)
+        assert (result.code, result.err) == (0, ""), result.err
+    mixed = write(tmp_path / "mixed.toml", GROUPS + '[[grid]]\nrounds = 2\n[[grid]]\npartition = "by-group"\n')
+    assert call(capsys, "run", mixed, "--dry-run").err == f"{NOTE}\n"
+    assert call(capsys, "run", mixed, "--dry-run", "--only", "*by-group*").err == ""
+
+
 def test_a_preview_knows_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = write(tmp_path / "tiny.toml", TINY), tmp_path / "runs"
     common = ("run", file, "--out", out)

@@ -52,6 +52,11 @@ def test_a_budget_that_nobody_keeps_is_named(runs: Path, capsys: pytest.CaptureF
     )
 
 
+def test_the_help_of_a_check_has_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(call(capsys, "leaderboard", "check", "--help").out.split())
+    assert "0 if it is accepted, 1 if it is refused, 2 if it cannot be checked, and 3 if it is accepted" in text
+
+
 def test_equal_runs_give_equal_pages(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = []
     for _ in range(2):

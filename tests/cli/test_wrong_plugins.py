@@ -45,7 +45,7 @@ def test_a_wrong_part(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     [
         (b"\x00\xff\xfe", "fails when it is loaded: "),
         (None, "there is no plugin file"),
-        ("folder", "there is no plugin f"),
+        ("folder", "is a folder, but a Python file is needed"),
     ],
 )
 def test_a_file_that_is_not_a_plugin(capsys, tmp_path: Path, content: bytes | str | None, fragment: str) -> None:
@@ -56,6 +56,18 @@ def test_a_file_that_is_not_a_plugin(capsys, tmp_path: Path, content: bytes | st
         plugin.mkdir()
     for command in (["run", write(tmp_path / "e.toml", TINY)], ["list", "models"], ["partition", "digits", "iid"]):
         refused(call(capsys, *command, "--plugin", plugin), fragment)
+
+
+def test_a_plugin_that_registers_nothing_is_named_once(capsys, tmp_path: Path) -> None:
+    plugin, file = write(tmp_path / "empty.py", f"# {tmp_path}\n"), write(tmp_path / "e.toml", TINY)
+    note = f"the plugin {plugin} registers nothing: write @sb.ALGORITHMS.register"
+    for count in (1, 0):  # a process that loads it again says nothing new
+        result = call(capsys, "run", file, "--plugin", plugin, "--dry-run")
+        assert (result.code, result.err.count(note)) == (0, count), result.err
+    own = write(tmp_path / "own.py", "import silobench as sb\n@sb.PARTITIONS.register\ndef own_cut():\n    ...\n")
+    for _ in range(2):
+        result = call(capsys, "run", file, "--plugin", own, "--dry-run")
+        assert (result.code, result.err) == (0, "")
 
 
 def test_not_a_number_is_a_result(capsys, tmp_path: Path) -> None:

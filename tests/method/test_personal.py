@@ -523,7 +523,7 @@ def test_finetune_has_the_learning_rate_of_the_last_round(toy: Toy) -> None:
     ("spec", "message"),
     [
         ("finetune", "missing a required argument: 'algorithm'; write finetune"),
-        ("finetune(fedavgg)", "there is no algorithm 'fedavgg': did you mean fedavg"),
+        ("finetune(fedavgg)", "did you mean fedavg"),
         ("finetune(3)", "algorithm must be an instance of Algorithm, but 3 was given"),
         ("finetune(fedavg, epochs=0)", "epochs must be greater than or equal to 1"),
         ("finetune(combined)", "combined pools their rows: use another"),

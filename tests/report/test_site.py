@@ -291,9 +291,9 @@ def test_one_file_replaces_a_page_of_silobench_and_no_other_file(tmp_path: Path)
     page = tmp_path / "report.html"
     first = write(with_ids(study()), page).read_bytes()
     assert write(with_ids(study()[:6]), page).read_bytes() != first
-    for foreign in (b"", b"<p>made with silobench 1.0</p>", b"\xff\x00", b'<meta name="generator" content="sphinx 9">'):
+    for foreign in (b"\n", b"<p>silobench 1.0</p>", b"\xff\x00", b'<meta name="generator" content="sphinx 9">'):
         page.write_bytes(foreign)
-        with pytest.raises(RecordError, match=r"report.html exists and is not a page of silobench: move it away"):
+        with pytest.raises(RecordError, match=r"report.html exists and is not a page of silobench: choose another"):
             write(with_ids(study()), page)
         assert contents(tmp_path) == {"report.html": foreign}
 

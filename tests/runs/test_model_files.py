@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,29 @@ def test_a_party_has_its_own_file(folder: Path, tmp_path: Path, capsys: pytest.C
     rows = sb.load("digits").test.x[:5]
     answers = [_used(_exported(capsys, out, "torch", tmp_path / f"{p}.pt", "--party", p), rows) for p in "01"]
     assert not np.array_equal(*answers)
+
+
+def test_only_a_model_of_the_same_format_is_replaced(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, forms = tmp_path / "runs", ("torch", "safetensors", "onnx")
+    _train(folder, out, capsys, "csv(path={folder}/numbers.csv, label=year)", "linear")
+    (state,) = out.glob("*/checkpoint/state.safetensors")
+    archive = tmp_path / "letter.docx"
+    with zipfile.ZipFile(archive, "w") as content:
+        content.writestr("word/document.xml", "<w:document/>")
+    others = [state, archive, write(tmp_path / "a.csv", "a,b\n1,2\n"), write(tmp_path / "onnx", "\x08\x08\x12\x01x")]
+    for form in forms:
+        (tmp_path / f"model.{form}").touch()
+        for _ in range(2):
+            _exported(capsys, out, form, tmp_path / f"model.{form}")
+    for form in forms:
+        for other in (*others, *(tmp_path / f"model.{each}" for each in forms if each != form)):
+            before = other.read_bytes()
+            result = call(capsys, "model", out, "--format", form, "--out", other)
+            sentence = f"{other} exists and is not a model in the format {form}: choose another name with --out, or"
+            assert (result.code, sentence in result.err) == (2, True), other
+            assert other.read_bytes() == before
 
 
 def test_errors_of_the_command_are_one_sentence(

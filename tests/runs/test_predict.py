@@ -17,6 +17,7 @@ from torch import nn
 
 import silobench as sb
 from commands import Result, call, write
+from silobench.cli.models import _is_csv
 from silobench.errors import ConfigError, DataError, RecordError
 from silobench.models import MODELS
 from silobench.models.module_file import _loaded
@@ -552,6 +553,41 @@ def test_the_command_writes_probabilities(
     assert facts["classes"] == ["alive", "died"]
     assert facts["probabilities"] == shares.tolist()
     assert facts["predictions"] == written["prediction"].tolist()
+
+
+def test_only_predictions_of_the_same_form_are_replaced(
+    trained: StoredRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = folder / "patients.csv", tmp_path / "answers.csv"
+    out.touch()  # an empty file has nothing to lose
+    for options in ([], ["--probabilities"], []):
+        assert _predict(capsys, trained.path, table, *options, "--out", out).code == 0
+    assert _predict(capsys, trained.path, table, "--json", "--out", out).code == 2
+    facts = tmp_path / 'answers "again".json'
+    for options in (["--json"], ["--json", "--probabilities"], ["--json"]):
+        assert _predict(capsys, trained.path, table, *options, "--out", facts).code == 0
+    assert _predict(capsys, trained.path, table, "--out", facts).code == 2
+    assert json.loads(facts.read_text())["predictions"] == pd.read_csv(out)["prediction"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("header", "is_own"),
+    [
+        ("row,prediction\n", True),
+        ("row,prediction 1,prediction 2\n", True),
+        ('row,prediction,"p(a,\nb)",p(c)\n', True),
+        ("row,prediction,truth\n", False),
+        ("row,prediction 2\n", False),
+        ("row,p(a),p(b)\n", False),
+        ("row,age,outcome\n", False),
+        ("prediction,row\n", False),
+        ("\n\n", False),
+        ('"row', False),
+        ("row," + "x" * 200_000, False),
+    ],
+)
+def test_predictions_are_known_by_their_header(tmp_path: Path, header: str, is_own: bool) -> None:
+    assert _is_csv(write(tmp_path / "any.csv", header)) == is_own
 
 
 def test_one_of_several_runs_is_chosen_by_its_name(

@@ -74,7 +74,7 @@ CASES = [
     command("run nowhere.toml", "there is no experiment file nowhere.toml: check the path."),
     command("run .", ". is a folder, not an experiment file: give the path of a .toml file."),
     command("run nothing", "niid-party-sampling, niid-table3, oarf-algorithms, oarf-baseline and 23 more."),
-    one("run", "", expected=". is a folder, not an experiment file: give the path of a .toml file."),
+    one("run", "", expected="the name of the experiment is empty: give a suite, such as demo, or the path"),
     one("run", "x" * 5_000, expected="check the path, disk space and permissions."),
     one("run", "x" * 5_000 + ".toml", expected="check the path."),
     one("run", "loop.toml", expected="check the path.", links={"loop.toml": "loop.toml"}),
@@ -138,7 +138,9 @@ CASES = [
     command("run tiny.toml --set seed=true", "seed must be a whole number, but true was given.", files=TINY),
     command("run tiny.toml --set rounds=[]", "rounds is an empty list: give at least one value.", files=TINY),
     command(
-        "run tiny.toml --set algorithm=fedprx", "there is no algorithm 'fedprx': did you mean fedprox?", files=TINY
+        "run tiny.toml --set algorithm=fedprx",
+        "there is no algorithm 'fedprx' (one of your own needs --plugin FILE): did you mean fedprox?",
+        files=TINY,
     ),
     command(
         "run tiny.toml --set dataset=5",
@@ -198,7 +200,11 @@ CASES = [
     command(
         "run tiny.toml --plugin exit.py", "it ends the program with sys.exit(3) in line 2: remove that.", files=PLUGIN
     ),
-    command("run tiny.toml --plugin folder", "there is no plugin file folder: check the path.", files=PLUGIN),
+    command(
+        "run tiny.toml --plugin folder",
+        "the plugin folder is a folder, but a Python file is needed: give the path of the file.",
+        files=PLUGIN,
+    ),
     command("list algorithms --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),
     command("partition digits iid --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),
     command("show runs --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),

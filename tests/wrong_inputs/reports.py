@@ -33,13 +33,13 @@ CASES = [
         "a page of somebody in runs/report",
         with_home_page,
         "runs/report/index.html exists and was not written by `silobench report`: move it away, or choose another "
-        "place with --output.",
+        "place with --out.",
         "report runs",
     ),
     damaged(
         "a page of somebody in mine.html",
         with_page_of_somebody,
-        "mine.html exists and is not a page of silobench: move it away, or choose another place with --output.",
+        "mine.html exists and is not a page of silobench: choose another name with --out, or delete it.",
         "report runs --output mine.html",
     ),
     damaged("a file runs/report", with_file, "cannot be written", "report runs"),

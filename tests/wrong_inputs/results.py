@@ -113,6 +113,12 @@ def loop(runs: Path) -> None:
     file.symlink_to(file.name)
 
 
+def with_notes(runs: Path) -> None:
+    """Put files of somebody beside the results."""
+    (runs.parent / "notes.csv").write_text("row,prediction,truth\n1,a,b\n")
+    (runs.parent / "notes.toml").write_text("rounds = 3\n")
+
+
 def delete_all_descriptions(runs: Path) -> None:
     for file in runs.glob("*/run.json"):
         file.unlink()
@@ -508,6 +514,24 @@ CASES: list[Case] = [
         intact,
         "--out tiny.toml is the file of the rows, which it would replace: give another name.",
         "predict runs tiny.toml --only *fedavg* --out ./tiny.toml",
+    ),
+    damaged(
+        "a table of somebody in notes.csv",
+        with_notes,
+        "notes.csv exists and is not a CSV file of predictions: choose another name with --out, or delete it.",
+        "predict runs rows.csv --only *fedavg* --out notes.csv",
+    ),
+    damaged(
+        "a table of somebody in notes.csv",
+        with_notes,
+        "notes.csv exists and is not a JSON file of predictions: choose another name with --out, or delete it.",
+        "predict runs rows.csv --only *fedavg* --json --out notes.csv",
+    ),
+    damaged(
+        "an experiment of somebody in notes.toml",
+        with_notes,
+        "notes.toml exists and is not a model in the format torch: choose another name with --out, or delete it.",
+        "model runs --only *fedavg* --out notes.toml",
     ),
     damaged("intact results", intact, "fedavg", "run tiny.toml --out runs --workers 1", code=0),
 ]

@@ -50,7 +50,7 @@ CASES: list[Case] = [
     command("silo start s.toml", "write `silobench silo start SILO.toml --superlink HOST:PORT`."),
     command("silo start s.toml --superlink localhost:999999", "give HOST:PORT, with a port from 1 to 65535."),
     command("silo start s.toml --superlink localhost", "--superlink localhost is not the address of a server"),
-    command("silo columns t.csv --label y", "columns.toml exists already: name another file with --output, or replace",
+    command("silo columns t.csv --label y", "columns.toml exists already: name another file with --out, or replace",
             files={**TABLE, "columns.toml": ""}),
     command("silo init e.toml --columns nowhere.toml --silo a=a.pub --host x.org", "nowhere.toml cannot be read",
             files=_INIT),

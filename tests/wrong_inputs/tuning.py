@@ -27,6 +27,14 @@ CASES: list[Case] = [
     one("tune", "tiny.toml", "--validation", "0.2", expected="--validation takes two whole numbers", files=TINY),
     one("tune", "tiny.toml", "--trials", "0", expected="--trials"),
     one("tune", "tiny.toml", "--out", "study", expected="study.json is damaged", files=STUDY),
+    one("run", "tiny.toml", "--out", "study", "--workers", "1", expected="study holds a study", files=STUDY),
+    one("run", "tiny.toml", "--out", "study", "--dry-run", expected="study holds a study", files=STUDY),
+    damaged(
+        "intact results",
+        intact,
+        "runs holds runs, and a study needs a folder of its own: choose another --out.",
+        "tune tiny.toml --set algorithm=fedavg --out runs",
+    ),
     # exports
     damaged("a format that does not exist", intact, "choose from csv, mlflow, parquet", "export runs --format excel"),
     damaged(

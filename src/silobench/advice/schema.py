@@ -153,7 +153,7 @@ class Schema:
 def write_object(path: Path, text: str) -> None:
     """Write a JSON file; refuse a path that is no file's."""
     if not path.name or path.is_dir():
-        raise ConfigError(f"{path} is a directory: give the path of a file with --output.")
+        raise ConfigError(f"{path} is a directory: give the path of a file with --out.")
     replace_atomically(path, text.encode() + b"\n")
 
 

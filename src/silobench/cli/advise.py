@@ -96,7 +96,7 @@ def schema(
         typer.Option(help="A column with its range or categories, as in age=0:100 or sex=f,m. Repeatable."),
     ] = None,
     bins: Annotated[int, typer.Option(min=2, max=20, help="Number of equal parts that a range is cut into.")] = 4,
-    output: Annotated[Path, typer.Option(help="File for the schema.")] = Path("schema.json"),
+    output: Annotated[Path, typer.Option("--output", "--out", help="File for the schema.")] = Path("schema.json"),
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write the bins that all parties count in. They are stated here, and never follow from private rows."""
@@ -104,7 +104,7 @@ def schema(
 
     agreed = stated_schema(label, feature or [], bins)
     if output.is_file() and not force:
-        raise ConfigError(f"{output} exists already: name another file with --output, or replace it with --force.")
+        raise ConfigError(f"{output} exists already: name another file with --out, or replace it with --force.")
     agreed.write(output)
     cells = len(agreed.label) * (1 + sum(map(len, agreed.features)))
     print(f"wrote {output}: {len(agreed.features)} features, {cells} counts per party, schema {agreed.digest}")
@@ -117,7 +117,7 @@ def profile(
     party: Annotated[str | None, typer.Option(help="Name of the party. Default: the name of the file.")] = None,
     epsilon: Epsilon = None,
     exact: Annotated[bool, typer.Option("--exact", help="Write exact counts, which protect nobody.")] = False,
-    output: Annotated[Path, typer.Option(help="File for the profile.")] = Path("profile.json"),
+    output: Annotated[Path, typer.Option("--output", "--out", help="File for the profile.")] = Path("profile.json"),
 ) -> None:
     """Write the profile of one party: counts with noise that hides every single row."""
     from silobench.advice.profile import check_epsilon
@@ -200,6 +200,9 @@ def _partitioned(
         raise ConfigError(f"where are the rows of {data}? {other.capitalize()}, or divide them with --partition iid.")
     if is_table and label is None:
         raise ConfigError("which column is to be predicted? Name it with --label.")
+    if not is_table and (label is not None or drop):
+        option = "--drop" if label is None else "--label"
+        raise ConfigError(f"{option} names a column of a table, but {data} is a dataset: leave {option} out.")
     if deals_columns(partition):
         raise ConfigError(
             f"{partition} divides columns, but advice is about parties with rows: give another partition."

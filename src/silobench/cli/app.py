@@ -291,6 +291,10 @@ def _describe(kind: str, is_extended: bool) -> list[dict[str, str]]:
 def _experiment_path(name: str) -> Path:
     from silobench.papers import suites
 
+    if not name.strip():
+        raise ConfigError(
+            "the name of the experiment is empty: give a suite, such as demo, or the path of a .toml file."
+        )
     if name in suites.names():
         return suites.path(name)
     if name.endswith(".toml") or Path(name).exists():

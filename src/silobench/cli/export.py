@@ -37,7 +37,7 @@ def export(
     stem = directory.parent / directory.name.partition(".")[0]
     folder = output or need_no_link((directory if directory.is_dir() else stem) / f"export-{form}")
     if folder.is_file():
-        raise ConfigError(f"--output {folder} is a file, but a folder is needed: give another path.")
+        raise ConfigError(f"--out {folder} is a file, but a folder is needed: give another path.")
     runs = Runs(directory)
     with waiting(f"exporting the runs in {directory}"):
         count, problems = runs.survey.count, runs.survey.problems

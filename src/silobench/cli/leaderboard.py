@@ -52,7 +52,8 @@ _MaxEpsilon = Annotated[
     float | None, typer.Option(help="Count the score before more privacy is spent; runs without a guarantee are out.")
 ]
 _Output = Annotated[
-    Path | None, typer.Option("--output", help="The page to write. Default: leaderboard.html in the first directory.")
+    Path | None,
+    typer.Option("--output", "--out", help="The page to write. Default: leaderboard.html in the first directory."),
 ]
 
 
@@ -170,7 +171,8 @@ def check(
 ) -> None:
     """Check a submission: complete, untampered, and the same numbers if runs are repeated.
 
-    Exit code 1 if it is refused, and 3 if it is accepted, but not to the last bit.
+    Exit code 0 if it is accepted, 1 if it is refused, 2 if it cannot be checked, and 3 if it is accepted, but not to
+    the last bit.
     """
     with waiting("loading"):
         from silobench.runs.verdict import check_submission
@@ -204,7 +206,7 @@ def pack(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Directories of runs, or files of records.")
     ],
-    output: Annotated[Path, typer.Option("--output", help="The file to write: NAME.runs.xz.")],
+    output: Annotated[Path, typer.Option("--output", "--out", help="The file to write: NAME.runs.xz.")],
     title: Annotated[str, typer.Option(help="One line about these runs, which lists show.")] = "",
 ) -> None:
     """Pack the records of finished runs, without models, into one small file; equal runs give equal bytes."""

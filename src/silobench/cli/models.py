@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, Plugins
 from silobench.cli.output import print
 from silobench.errors import ConfigError, RecordError, suggest
+from silobench.safety.replacing import head_of, need_own
 from silobench.safety.texts import cells
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ ModelFile = Annotated[
     Path | None, typer.Option(help="The Python file of a model module(path=...); its code is executed.")
 ]
 FORMATS = {"torch": ".pt", "safetensors": ".safetensors", "onnx": ".onnx"}
+_HEAD = 1 << 20  # bytes of a file of predictions that have its header
 
 
 def predict(
@@ -43,7 +46,9 @@ def predict(
         bool,
         typer.Option("--encoded", help="The array of a .npy file has the features of the dataset, scaled already."),
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write; printed by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "--output", help="CSV file to write; printed by default.")
+    ] = None,
     only: Only = "*",
     json_: Json = False,
     plugin: Plugins = None,
@@ -53,6 +58,8 @@ def predict(
     """Predict the rows of a file with the model of a finished run: one line per row."""
     if out is not None and out.exists() and file.exists() and out.samefile(file):
         raise ConfigError(f"--out {out} is the file of the rows, which it would replace: give another name.")
+    if out is not None:
+        need_own(out, _is_json if json_ else _is_csv, f"a {'JSON' if json_ else 'CSV'} file of predictions")
     with waiting(f"predicting {file}"):
         model = _model(run, party, only, plugin or (), model_file)
         outputs = model.outputs(file, encoded)
@@ -83,6 +90,23 @@ def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Seq
     return text.getvalue()
 
 
+def _is_csv(path: Path) -> bool:
+    """Whether a file begins as `_as_csv` does, whatever the classes are."""
+    text = head_of(path, _HEAD).decode(errors="replace")
+    try:
+        header = next(csv.reader(io.StringIO(text)), [])
+    except csv.Error:
+        return False
+    names = [name for name in header[1:] if not (name.startswith("p(") and name.endswith(")"))]
+    several = [f"prediction {place + 1}" for place in range(len(names))]
+    return header[:1] == ["row"] and bool(names) and names in (["prediction"], several)
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file begins as the JSON of predictions does."""
+    return re.match(rb'\{"run": "(?:[^"\\]|\\.)*", "predictions": \[', head_of(path, _HEAD)) is not None
+
+
 def _write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8")
@@ -93,7 +117,9 @@ def _write(path: Path, content: str) -> None:
 def model(
     run: Run,
     form: Annotated[str, typer.Option("--format", help="torch, safetensors or onnx.")] = "torch",
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; model.pt or so by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "--output", help="File to write; model.pt or so by default.")
+    ] = None,
     party: Party = None,
     only: Only = "*",
     plugin: Plugins = None,

@@ -57,7 +57,7 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
-Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
+Out = Annotated[Path, typer.Option("--out", "--output", help="Directory for the runs.")]
 _PLUGIN = (
     "Python file that registers your own parts: algorithms, models, partitions, objectives, metrics, measures, "
     "transforms, datasets, or anything else that `silobench list` has. Repeatable."

@@ -30,7 +30,7 @@ _Figures = Annotated[
     str | None,
     typer.Option(
         metavar="pdf|svg|png",
-        help="Write every figure as a file too, for papers: into DIR/figures, or with --output into the folder "
+        help="Write every figure as a file too, for papers: into DIR/figures, or with --out into the folder "
         "'figures' in that folder or beside that file.",
     ),
 ]

@@ -78,6 +78,17 @@ def need_folder(out: Path) -> None:
         raise ConfigError(f"--out {out} is a file, but a folder is needed: give another path.")
 
 
+def need_no_study(out: Path) -> None:
+    """Refuse the directory of a study: tables would show its trials beside other runs."""
+    from silobench.tuning.study import STUDY
+
+    if (out / STUDY).exists():
+        raise ConfigError(
+            f"--out {out} holds a study of `silobench tune`, and other runs need a folder of their own: give another "
+            "path."
+        )
+
+
 def prepare_workers(engine: str, workers: int | None) -> None:
     """Start the server of worker processes for an engine that may use them: it imports while this process does."""
     if (workers or cores()) > 1 and engine != "debug" and not is_cluster(engine):
@@ -147,6 +158,7 @@ def run_all(
     """
     need_folder(out)
     prepare_workers(engine, workers)
+    need_no_study(out)
     from silobench.runs.prepare import check, is_finished
     from silobench.runs.results import read_finished, write_planned
 
@@ -171,13 +183,18 @@ def run_all(
 def _planned(
     choices: Mapping[str, Any], overrides: Mapping[str, Any] | None, only: str, plugins: Sequence[Path]
 ) -> "tuple[Plans, dict[str, int]]":
-    """Return the plans of an experiment and the number of runs without their dataset, which are reported."""
+    """Return the plans of an experiment and the number of runs without their dataset, which are reported.
+
+    Notes about the plans are printed.
+    """
     from silobench.runs import experiment
 
     with waiting("planning the runs"):
         plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    for note in plans.notes():
+        print(f"note: {note}", file=sys.stderr)
     return plans, absent
 
 
@@ -191,6 +208,7 @@ def preview_all(
     plugins: Sequence[Path] = (),
 ) -> "Preview":
     """Plan and check all runs as `run_all` does, and do none of them."""
+    need_no_study(out)
     from silobench.runs.prepare import check
     from silobench.runs.preview import preview
 

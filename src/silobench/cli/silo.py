@@ -59,7 +59,7 @@ def columns(
         str, typer.Option(help="Scale of numbers: standard (from sums of all silos), stated (in the file) or none.")
     ] = "standard",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
-    output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("columns.toml"),
+    output: Annotated[Path, typer.Option("--output", "--out", help="The file to write.")] = Path("columns.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write what all silos agree on about their columns, from a sample file; the lead then edits it.
@@ -69,7 +69,7 @@ def columns(
     from silobench.errors import ConfigError
 
     if output.exists() and not force:
-        raise ConfigError(f"{output} exists already: name another file with --output, or replace it with --force.")
+        raise ConfigError(f"{output} exists already: name another file with --out, or replace it with --force.")
     with waiting("reading the sample"):
         from silobench.data.agreed import sample_of
 
@@ -118,7 +118,7 @@ def init(
     round_seconds: Annotated[float, _seconds("How long the server waits for the answers of a round.")] = 3600,
     grace_seconds: Annotated[float, _seconds("How long it waits for the others, once the quorum has answered.")] = 30,
     engine: Annotated[str, typer.Option(help="Engine that trains at each silo.")] = "auto",
-    out: Annotated[Path, typer.Option("--out", help="New folder to write into.")] = Path("consortium"),
+    out: Annotated[Path, typer.Option("--out", "--output", help="New folder to write into.")] = Path("consortium"),
     json_: Json = False,
 ) -> None:
     """Write a consortium: the signed agreement and Flower app for all, and keys and certificates for the lead."""

@@ -52,7 +52,7 @@ _Repeats = Annotated[
     int, typer.Option(min=0, help="Further seeds of the three best trials and of the defaults, on validation rows.")
 ]
 _Folder = Annotated[
-    Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
+    Path | None, typer.Option("--out", "--output", help="Directory of the study. Default: runs/tune-NAME, by the file.")
 ]
 
 

@@ -93,9 +93,9 @@ def _usage(context: Any) -> str:
 
 
 def _name(param: Any) -> str:
-    """Return how a user writes a parameter: the long form of an option, or an argument in capitals."""
+    """Return how a user writes a parameter: --out of --output and --out, or an argument in capitals."""
     if param.param_type_name == "option":
-        return str(max(param.opts, key=len))
+        return str(min((name for name in param.opts if name.startswith("--")), key=len))
     return str(param.metavar or param.name.upper())
 
 

@@ -26,12 +26,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from silobench import __version__
-from silobench.errors import RecordError
 from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
 from silobench.report.table_markup import rows_markup
 from silobench.report.table_view import skew_text, view
+from silobench.safety.replacing import head_of, need_own
 from silobench.safety.texts import visible
 
 STYLES = ("site.css", "charts.css")
@@ -97,17 +97,7 @@ def render(page: Page, frame: Frame) -> str:
 
 def refuse_foreign(path: Path) -> None:
     """Refuse to replace a file that is not a page of silobench."""
-    try:
-        if not path.is_file():
-            return
-        with path.open("rb") as file:
-            is_page = _GENERATOR in file.read(_HEAD)
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read ({error.strerror}): choose another place.") from error
-    if not is_page:
-        raise RecordError(
-            f"{path} exists and is not a page of silobench: move it away, or choose another place with --output."
-        )
+    need_own(path, lambda file: _GENERATOR in head_of(file, _HEAD), "a page of silobench")
 
 
 @functools.cache

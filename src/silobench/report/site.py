@@ -174,7 +174,7 @@ def _earlier(files: Mapping[str, bytes], folder: Path) -> set[str]:
     if foreign:
         raise RecordError(
             f"{folder / foreign[0]} exists and was not written by `silobench report`: move it away, or choose another "
-            "place with --output."
+            "place with --out."
         )
     return earlier
 

@@ -229,7 +229,7 @@ def _need_no_loss(path: Path, records: Mapping[str, Record]) -> None:
     lost = sum(one.id not in records for one in earlier)
     if lost:
         raise RecordError(
-            f"{path} exists, and {lost} of its {len(earlier)} runs would be lost: give another --output, or name it "
+            f"{path} exists, and {lost} of its {len(earlier)} runs would be lost: give another --out, or name it "
             "among the directories to keep them."
         )
 

@@ -1,6 +1,7 @@
 """From an experiment to its plans: every run that it asks for, each once, and what its registries know."""
 
 import hashlib
+import logging
 import runpy
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,7 @@ __all__ = [
     "plan_present", "read_experiment",
 ]  # fmt: skip
 
+_log = logging.getLogger(__name__)
 REGISTRIES: dict[str, Registry[Any]] = {
     "adversaries": ADVERSARIES,
     "aggregates": AGGREGATES,
@@ -114,12 +116,17 @@ def plan_present(
     return chosen, counts
 
 
+_loaded: set[str] = set()  # digests of plugins that this process has loaded
+
+
 def load_plugin(path: Path) -> str:
     """Run a user's file, which registers what it defines; return the digest that runs record."""
+    if path.is_dir():
+        raise ConfigError(f"the plugin {path} is a folder, but a Python file is needed: give the path of the file.")
     if not path.is_file():
         raise ConfigError(f"there is no plugin file {path}: check the path.")
     try:
-        with loading():
+        with loading() as count:
             runpy.run_path(str(path.resolve()))
     except SilobenchError as error:
         raise ConfigError(f"the plugin {path} cannot be used: {error}") from error
@@ -127,7 +134,14 @@ def load_plugin(path: Path) -> str:
         raise StoppedError(f"stopped while the plugin {path} was loaded; nothing was run.") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(f"the plugin {path} fails when it is loaded: {_load_failure(path, error)}.") from error
-    return _digest(path)
+    digest = _digest(path)
+    if not count() and digest not in _loaded:  # what a module registers that it imports is registered once
+        _log.info(
+            "the plugin %s registers nothing: write @sb.ALGORITHMS.register, or that of another kind, above a function",
+            path,
+        )
+    _loaded.add(digest)
+    return digest
 
 
 def registered_plugins() -> frozenset[str]:

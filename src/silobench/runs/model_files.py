@@ -1,8 +1,11 @@
 """Trained networks as files of other tools: torch, safetensors and ONNX."""
 
 import io
+import json
 import logging
+import re
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -14,12 +17,17 @@ from torch import Tensor, nn
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError, RecordError
 from silobench.runs.trained_model import TrainedModel
+from silobench.safety.replacing import head_of, need_own
 from silobench.tasks.objectives.regression import Regression
 
 
 def write_model(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
-    """Write a trained network to a file; return lines of Python that load it and use it for `rows`."""
+    """Write a trained network to a file; return lines of Python that load it and use it for `rows`.
+
+    Only a model in this format is replaced.
+    """
     _check_columns(model, form)
+    need_own(path, _RECOGNISED[form], f"a model in the format {form}")
     try:
         replace_atomically(path, FORMATS[form](model))
     except OSError as error:
@@ -132,7 +140,36 @@ def _example(model: TrainedModel) -> Tensor:
     return torch.from_numpy(rows)
 
 
+_HEAD = 1 << 24  # bytes of a safetensors file that have its header; real ones have some thousands
 FORMATS: dict[str, Callable[[TrainedModel], bytes]] = {"torch": _torch, "safetensors": _safetensors, "onnx": _onnx}
+
+
+def _is_torch(path: Path) -> bool:
+    """Whether a file is an archive of torch.save. Documents of other programs are archives, too."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("/data.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return False
+
+
+def _is_safetensors(path: Path) -> bool:
+    """Whether a file has the header of `_safetensors`. Checkpoints of runs have another one."""
+    head = head_of(path, 8 + _HEAD)
+    size = int.from_bytes(head[:8], "little")
+    try:
+        header = json.loads(head[8 : 8 + size])
+        return "model" in header["__metadata__"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def _is_onnx(path: Path) -> bool:
+    """Whether a file begins as torch writes ONNX: the version of the format, and its own name as the producer."""
+    return re.match(rb"\x08[\x01-\x7f]\x12\x07pytorch", head_of(path, 16), re.DOTALL) is not None
+
+
+_RECOGNISED = {"torch": _is_torch, "safetensors": _is_safetensors, "onnx": _is_onnx}
 
 
 def _usage(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:

@@ -134,6 +134,8 @@ class DataFacts(NamedTuple):
     checksum: str
     shape: tuple[int, ...]
     defaults: Mapping[str, Any]
+    name: str = ""
+    groups: tuple[str, ...] = ()  # levels of groups that may be parties
 
 
 class Binder:
@@ -264,9 +266,13 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     return Binder(extra).bind(choices)
 
 
+_INNER_LEVELS = ("octants", "sources")  # of fcube and of linked tables: what a partition looks up, and not parties
+
+
 def _data(dataset: str) -> DataFacts:
     read = load(dataset)
-    return DataFacts(read.checksum, read.shape, read.defaults)
+    levels = tuple(level for level in read.train.groups if level not in _INNER_LEVELS)
+    return DataFacts(read.checksum, read.shape, read.defaults, read.name, levels)
 
 
 def _check_keys(choices: Mapping[str, Any]) -> None:

@@ -76,6 +76,18 @@ class Plans(Sequence[Plan]):
         part.__dict__ |= {**self.__dict__, "ids": list(ids)}
         return part
 
+    def notes(self) -> list[str]:
+        """Return a note about each dataset whose groups are not used, because nobody has chosen a partition."""
+        places = dict.fromkeys(self._survey.places[id].cell for id in self.ids)
+        cells = (self._cells[place] for place in places)
+        datasets = dict.fromkeys(str(cell["dataset"]) for cell in cells if "partition" not in cell)
+        return [
+            f"{data.name} has groups ({', '.join(data.groups)}), but the partition is iid: write partition = "
+            '"by-group" to make each group a party.'
+            for data in map(self._binder.data, datasets)
+            if data.groups and "partition" not in data.defaults
+        ]
+
     def waves(self) -> "tuple[Plans, Plans]":
         """Return the plans that start from no other run of the experiment, and those that do."""
         places = self._survey.places

@@ -31,15 +31,20 @@ class Bound(Generic[T]):
 
 _loads = count(1)
 _load = 0  # the number of the plugin file that is being loaded; 0 while none is
+_registered = 0  # how often a function was registered
+_OWN = {"algorithm": " (one of your own needs --plugin FILE)"}  # added to a message about an unknown name
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Load a plugin file: a name that it registers twice is refused, and one from an earlier loading is not."""
+def loading() -> Iterator[Callable[[], int]]:
+    """Load a plugin file: a name that it registers twice is refused, and one from an earlier loading is not.
+
+    The function that this yields returns how many functions the file has registered.
+    """
     global _load
-    before, _load = _load, next(_loads)
+    before, _load, start = _load, next(_loads), _registered
     try:
-        yield
+        yield lambda: _registered - start
     finally:
         _load = before
 
@@ -97,6 +102,8 @@ class Registry(Generic[T]):
     def _register(
         self, factory: Callable[P, T], added_later: tuple[str, ...], specs: tuple[str, ...], replace: bool
     ) -> Callable[P, T]:
+        global _registered
+        _registered += 1
         name = self._name(factory)
         origin = Origin.of(factory, self.kind, name, _load, replace)
         before = origin_of(self.factories.get(name))
@@ -189,7 +196,8 @@ class Registry(Generic[T]):
 
     def _factory(self, name: str) -> Callable[..., T]:
         if name not in self.factories:
-            raise SpecError(f"there is no {self.kind} '{name}': {suggest(name, self.factories)}")
+            own = _OWN.get(self.kind, "")
+            raise SpecError(f"there is no {self.kind} '{name}'{own}: {suggest(name, self.factories)}")
         return self.factories[name]
 
     def _parameter(self, spec: Spec, name: str) -> str:

@@ -70,8 +70,10 @@ def _check_ratio(ratio: str) -> None:
 
 
 def open_study(definition: Definition, out: Path) -> Study:
-    """Return the study of a directory, or a new one; a study with another definition is refused."""
+    """Return the study of a directory, or a new one; one with another definition is refused, and so are other runs."""
     if not (out / STUDY).exists():
+        if any(out.glob("*/run.json")):
+            raise RecordError(f"{out} holds runs, and a study needs a folder of its own: choose another --out.")
         return Study(definition)
     study = read_study(out)
     stored, now = study.definition.as_json(), definition.as_json()
