@@ -25,6 +25,7 @@ from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import Table, cost_table, entries, score_table
 from silobench.loop.exchanges import exchange
 from silobench.papers import FINDINGS
+from silobench.papers.niid_bench.findings import _moves
 from silobench.runs import facts
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, page, stored
@@ -385,6 +386,17 @@ def test_cells_that_differ_in_more_than_one_choice_are_not_compared() -> None:
     assert verdicts(*groups)["niid-10"] == "undecided"
     crossed = [trials(0.8, solver="sgd(epochs=16, batch=16)"), trials(0.6, solver="sgd(epochs=32, batch=32)")]
     assert verdicts(*crossed)["niid-5"] == verdicts(*crossed)["niid-10"] == "undecided"
+
+
+def test_a_number_of_epochs_that_is_best_twice_is_compared_with_smaller_and_larger_ones() -> None:
+    accuracies = {5: 0.7, 10: 0.8, 20: 0.6}
+    groups = [
+        [stored([0.2, accuracy + 0.01 * seed], seed, solver=f"sgd(epochs={epochs})") for seed in range(3)]
+        for epochs, accuracy in accuracies.items()
+    ]
+    family = dict(zip(accuracies, cells(*groups), strict=True))
+    gaps = [gap.posterior.mean for gap in _moves(10, family, 10, family) if gap.posterior]
+    assert gaps == pytest.approx([-0.1, -0.2, -0.1, -0.2])
 
 
 def test_speed_is_not_asked_of_runs_that_learn_nothing_or_never_arrive() -> None:
