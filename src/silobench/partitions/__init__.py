@@ -84,7 +84,6 @@ def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int
     skew, parties, seed = _skew(spec), parties_of(parties), seed_of(seed)
     n = parties if parties is not None else skew.natural(dataset.train) if skew.natural else DEFAULT_PARTIES
     if not 1 <= n <= len(dataset.train):
-        raise PartitionError(
-            f"{n} parties cannot share {len(dataset.train)} training rows: take 1 to {len(dataset.train)} parties."
-        )
+        rows, most = len(dataset.train), f"1 to {len(dataset.train)} parties" if len(dataset.train) > 1 else "1 party"
+        raise PartitionError(f"{n} parties cannot share {rows} training rows: take {most}.")
     return skew.cut(dataset.train, n, stream(seed, "partition"))
