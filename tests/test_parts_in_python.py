@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import silobench as sb
+from silobench.spec import Spec
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +93,77 @@ def test_other_calls_with_wrong_parts(data: sb.Dataset) -> None:
         sb.SOLVERS.build(sb.sgd())  # type: ignore[arg-type]
     with pytest.raises(sb.ConfigError, match="the course of measures is None"):
         list(sb.measured([], {"replicas": sb.replicas()}, None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"parties": 2.5},
+            r"parties is 2\.5, but a whole number of at least 1 is needed: write, for example, parties=10",
+        ),
+        ({"parties": True}, "parties is True, but a whole number"),
+        ({"parties": "3"}, "parties is the text '3', but a whole number"),
+        ({"seed": 1.5}, r"seed is 1\.5, but a whole number of at least 0 is needed: write, for example, seed=0"),
+        ({"seed": True}, "seed is True, but"),
+        ({"seed": None}, "seed is None, but"),
+        ({"seed": "a"}, "seed is the text 'a', but"),
+        (
+            {"validation": "a"},
+            "validation must be a fraction of a party's rows, 0 or more and below 1, not the text 'a'",
+        ),
+        ({"validation": None}, "validation must be a fraction of a party's rows, .* not None"),
+        ({"validation": True}, "validation must be a fraction of a party's rows, .* not True"),
+    ],
+)
+def test_a_federation_of_wrong_numbers(data: sb.Dataset, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(sb.ConfigError, match=sentence):
+        sb.federate(data, "iid", **{"parties": 3, **options})
+    with pytest.raises(sb.ConfigError, match=sentence):
+        sb.federate_columns(data, "columns(by=block)", **{"parties": 3, **options})
+    if "validation" not in options:
+        with pytest.raises(sb.ConfigError, match=sentence):
+            sb.partition(data, "iid", **{"parties": 3, **options})
+    if "seed" in options:
+        with pytest.raises(sb.ConfigError, match=sentence):
+            sb.task("linear", data, **options)
+        with pytest.raises(sb.ConfigError, match=sentence):
+            sb.rounds(sb.Method(sb.fedavg()), sb.federate(data, "iid", 3), sb.task("linear", data), **options)
+
+
+def test_paths_and_specs_that_are_no_text(data: sb.Dataset) -> None:
+    for wrong, shown in ((None, "None"), (5, "5")):
+        with pytest.raises(sb.SilobenchError, match=f"a dataset is named by the text of a spec, but {shown} was given"):
+            sb.load(wrong)  # type: ignore[arg-type]
+        with pytest.raises(sb.ConfigError, match=f"the partition is {shown}, but the text of a spec is needed"):
+            sb.partition(data, wrong)  # type: ignore[arg-type]
+        with pytest.raises(sb.ConfigError, match=f"the partition is {shown}, but the text of a spec is needed"):
+            sb.federate_columns(data, wrong)  # type: ignore[arg-type]
+        with pytest.raises(sb.ConfigError, match=f"the dataset of a partition is {shown}"):
+            sb.partition(wrong, "iid")  # type: ignore[arg-type]
+        with pytest.raises(sb.ConfigError, match=f"the dataset of a federation is {shown}"):
+            sb.federate_columns(wrong, "columns")  # type: ignore[arg-type]
+        with pytest.raises(sb.ConfigError, match=f"the directory of results is {shown}, but a path is needed"):
+            sb.results(wrong)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(data: sb.Dataset) -> None:
+    ours, numpys = sb.sgd(lr=0.1, batch=16), sb.sgd(lr=0.1, batch=np.int64(16))
+    assert repr(numpys) == repr(ours)
+    bound = sb.SOLVERS.bind(Spec("sgd", (), (("batch", np.uint8(16)),)))  # type: ignore[arg-type]
+    assert str(bound.short) == "sgd(batch=16)"
+    with pytest.raises(sb.SilobenchError, match="sgd: batch must be"):
+        sb.sgd(batch=True)
+    with pytest.raises(sb.SilobenchError, match="sgd: epochs must be a whole number"):
+        sb.sgd(epochs=np.True_)  # type: ignore[arg-type]
+    federation = sb.federate(data, "iid", np.int32(3), np.int64(1))  # type: ignore[arg-type]
+    assert repr(federation) == repr(sb.federate(data, "iid", 3, 1))
+    assert type(federation.seed) is int
+    options = {"rounds": np.int64(1), "participation": np.int64(2), "eval_every": np.int64(1), "eval_on": np.int64(50)}
+    method, task = sb.Method(sb.fedavg(), sb.sgd(epochs=1)), sb.task("linear", data)
+    (record,) = sb.rounds(method, federation, task, **options)  # type: ignore[arg-type]
+    (same,) = sb.rounds(method, federation, task, rounds=1, participation=2, eval_every=1, eval_on=50)
+    assert (record.cohort, record.loss) == (same.cohort, same.loss)
 
 
 def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:

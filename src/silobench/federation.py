@@ -21,7 +21,7 @@ from silobench.partitions import Partition
 from silobench.partitions import partition as cut
 from silobench.partitions.skew import apportion
 from silobench.rng import stream
-from silobench.spec.contract import described
+from silobench.spec.arguments import need_share, parties_of, seed_of
 from silobench.spec.registry import need_part
 
 _EVALUATION_NUMBERS = 1 << 19  # in a batch for evaluation: more do not fit the processor's cache
@@ -292,10 +292,8 @@ def federate(
     number, else it is ten: see `partition`.
     """
     need_part(dataset, Dataset, "the dataset of a federation", "sb.federate(sb.load('digits'), 'iid')")
-    if not isinstance(spec, str):
-        raise ConfigError(f"the partition is {described(spec)}, but the text of a spec is needed: write 'iid'.")
-    if not 0 <= validation < 1:
-        raise ConfigError(f"validation must be a fraction of a party's rows, 0 or more and below 1, not {validation}.")
+    parties, seed = parties_of(parties), seed_of(seed)
+    need_share(validation, "validation")
     if validation and len(dataset.validation):
         raise ConfigError(
             f"validation = {validation:g} and a split with validation rows were both given: leave out validation, or "

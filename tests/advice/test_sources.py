@@ -176,3 +176,5 @@ def test_wide_rows_are_summarised() -> None:
 def test_the_spec_of_a_table() -> None:
     assert table_spec("my file.csv", "y", ("a", "b")) == "csv(path='my file.csv', label=y, drop=[a, b])"
     assert table_spec("t.parquet", "y") == "parquet(path=t.parquet, label=y)"
+    named = table_spec("t.csv", "y", ("a",), "ward", ("from", "to"))
+    assert named == "csv(path=t.csv, label=y, group=ward, drop=a, dates=[from, to])"

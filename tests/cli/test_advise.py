@@ -10,6 +10,7 @@ import pytest
 
 from commands import call
 from silobench.advice import next_step
+from silobench.data import load
 from silobench.runs.experiment import plan, read_experiment
 from stored import stored
 
@@ -234,3 +235,25 @@ def test_the_proposed_experiment_does_not_learn_from_identifiers(
     proposed = next(line for line in result.out.splitlines() if line.startswith("dataset = "))
     assert "drop=" in proposed
     assert "patient_id" in proposed
+
+
+def test_the_proposed_experiment_reads_dates_as_the_advice_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = np.datetime64("2024-01-01") + np.arange(300)  # too few texts to be detected as dates in a dataset
+    lines = ["age,admitted,outcome,ward"]
+    lines += [f"{20 + row % 60},{day},{'ab'[row % 2]},w{row % 3}" for row, day in enumerate(days)]
+    (tmp_path / "wards.csv").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    result = call(capsys, "advise", "wards.csv", "--label", "outcome", "--party", "ward", "--next", "next.toml")
+    assert result.code == 0, result.err
+    dataset = tomllib.loads(Path("next.toml").read_text(encoding="utf-8"))["dataset"]
+    assert dataset == "csv(path=wards.csv, label=outcome, group=ward, dates=admitted)"
+    assert load(dataset).shape == (1 + 3,)  # age; days, month and weekday
+    import pandas
+
+    pandas.read_csv("wards.csv").to_parquet("wards.parquet")
+    result = call(capsys, "advise", "wards.parquet", "--label", "outcome", "--party", "ward", "--next", "same.toml")
+    assert result.code == 0, result.err
+    same = tomllib.loads(Path("same.toml").read_text(encoding="utf-8"))["dataset"]
+    assert load(same).columns == load(dataset).columns

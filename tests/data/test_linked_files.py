@@ -311,7 +311,8 @@ def test_cells_are_named_by_their_file(tmp_path: Path) -> None:
     refused(lambda: linked(files, label="default", key="id"), "gym.csv has 'inf' in column 'spent', line 2:")
     files = tuple(save(tmp_path, bank=bank().assign(default=""), shop=shop()))
     refused(
-        lambda: linked(files, label="default", key="id"), "has 40 rows without a value in the label column 'default'"
+        lambda: linked(files, label="default", key="id"),
+        "has 40 rows without a value in the label column 'default', the first in line 2: fill in",
     )
     files = tuple(save(tmp_path, bank=bank(), shop=shop()))
     refused(lambda: linked(files, label="default", key="id", drop="spend"), "no column 'spend' to drop: did you mean")

@@ -132,6 +132,13 @@ def test_numbers_may_be_close_and_words_may_not_differ() -> None:
         need_printed(block("python", "", output="a 0.5\n"), "a 0.52\n")
 
 
+def test_probabilities_have_as_many_decimals_as_are_printed() -> None:
+    printed = Result(0, "1,alive,0.861627,0.138373\n", "")
+    need_alike(block("console", ""), Command("silobench predict runs new.csv", ("1,alive,0.861601,0.138300",)), printed)
+    with pytest.raises(AssertionError, match="does not print"):
+        need_alike(block("console", ""), Command("silobench predict runs new.csv", ("1,alive,0.8616,0.1383",)), printed)
+
+
 def test_setting_up_names_what_is_there() -> None:
     root = Path(__file__).parents[2]
     make_target(root, ["test"])

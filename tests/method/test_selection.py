@@ -1,5 +1,6 @@
 """Who takes part in a round: how many, how often, and that seed and round alone decide."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_participation_is_a_fraction_or_a_count(participation: float | int, size
     assert len(set(cohorts)) > 1 or size == 10
 
 
-@pytest.mark.parametrize("participation", [0, -1, 0.0, -0.5])
+@pytest.mark.parametrize("participation", [0, -1, 0.0, -0.5, math.nan])
 def test_participation_of_nobody_is_refused(participation: float | int) -> None:
     with pytest.raises(ConfigError, match="participation"):
         draw_cohort(10, participation, 0, 0)

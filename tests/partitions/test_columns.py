@@ -241,7 +241,7 @@ TEXTS = Dataset(
         (table(), "columns(by=block)", 7, "parties = 7 does not fit table, whose number of columns is 6: take 2 to 6"),
         (table(), "columns(by=random)", 1, "take 2 to 6 parties"),
         (table(columns=("x",)), "columns(by=block)", None, "choose a table with more columns"),
-        (table(columns=("x", "y")), "columns(by=block)", 3, "take 2 to 2 parties"),
+        (table(columns=("x", "y")), "columns(by=block)", 3, "is 2: take 2 parties"),
         (table(), "columns(by=block, label=party-2)", None, "no party 'party-2' for the labels: did you mean party-1?"),
         (table(), "columns(by=block, names=[a])", None, "the 2 parties of columns need as many names, but names has 1"),
         (table(), "columns(by=block, names=[a, a])", None, "has the parties ['a', 'a']: give each party another"),

@@ -95,6 +95,23 @@ def test_a_plain_bandwidth_is_a_network() -> None:
     assert NETWORKS.build("1.5 Gbps").bits_per_second == 1.5e9
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("#C=abc", "is not a spec: #C needs a whole number"),
+        ("#C=2.5", "is not a spec: #C needs a whole number"),
+        ("# C = -1", "is not a spec: #C needs a whole number"),
+        ("iid + #C=2x", "is not a spec: #C needs a whole number"),
+        ("Dir(0.5", "is not a spec: write"),
+        ("Dir(0.5 0.3)", "has two words side by side"),
+        ("Gau(0.1) 5", "is not a spec: write"),
+        ("Dir(0.5).5", "is not a spec: write"),
+    ],
+)
+def test_messages_show_the_notation_that_was_written(text: str, problem: str) -> None:
+    assert refusal(parse_terms, text, "+").startswith(f"'{text}' {problem}")
+
+
 @pytest.mark.parametrize(("text", "operator"), [("a + b(1) + c", "+"), ("a | b(1)|c", "|")])
 def test_terms_keep_their_order(text: str, operator: Any) -> None:
     assert parse_terms(text, operator) == (Spec("a"), Spec("b", (1,)), Spec("c"))

@@ -54,6 +54,7 @@ FILES: dict[str, str | bytes] = {
     "ragged.csv": ROWS + "1,2\n",
     "long.csv": ROWS + "1,2,3,4\n",
     "twice.csv": ROWS.replace("age,city,y", "age,age,y"),
+    "nonames.csv": ROWS.replace("age,city,y", ",,y"),
     "noname.csv": ROWS.replace("age,city,y", "age,,y"),
     "one_class.csv": ROWS.replace("no", "yes"),
     "missing_label.csv": ROWS.replace(",yes\n", ",\n", 1),
@@ -274,9 +275,21 @@ CASES = [
         "csv(path=twice.csv, label=y)", "twice.csv has two columns of the same name in its header (age): rename one."
     ),
     dataset("csv(path=noname.csv, label=y)", "partitioned by iid into 2 parties", code=0),
-    dataset("csv(path=one_class.csv, label=y)", "at least two classes are needed, so add rows."),
-    dataset("csv(path=missing_label.csv, label=y)", "fill in or remove them."),
-    dataset("csv(path=missing_group.csv, label=y, group=city)", "fill in or remove them."),
+    dataset(
+        "csv(path=one_class.csv, label=y)", "has only the label 'yes': at least two classes are needed, so add rows."
+    ),
+    dataset(
+        "csv(path=missing_label.csv, label=y)",
+        "has 1 row without a value in the label column 'y', in line 3: fill in or remove them.",
+    ),
+    dataset(
+        "csv(path=missing_group.csv, label=y, group=city)",
+        "rows without a value in the group column 'city', the first in line 4: fill in or remove them.",
+    ),
+    dataset(
+        "csv(path=nonames.csv, label=y)",
+        "has empty names in its header (of the columns 1 and 2): name these columns.",
+    ),
     dataset("csv(path=label_only.csv, label=y)", "only y: add a column, or drop fewer of them."),
     dataset("csv(path=latin.csv, label=y)", "write encoding=latin-1 (or cp1252), or save it as UTF-8."),
     dataset("csv(path=utf16.csv, label=y)", "because it is UTF-16: write encoding=utf-16."),
@@ -405,7 +418,7 @@ CASES = [
     dataset("libsvm(path=order.svm)", "write lines as label index:value."),
     dataset("libsvm(path=nan.svm)", "clean or fill them, because training on them gives NaN."),
     dataset(
-        "libsvm(path=one.svm)", "dataset one.svm has only the label [1]: at least two classes are needed, so add rows."
+        "libsvm(path=one.svm)", "dataset one.svm has only the label 1: at least two classes are needed, so add rows."
     ),
     dataset("libsvm(path=many.svm)", "b'1,2'): write lines as label index:value."),
     dataset("libsvm(path=negindex.svm)", "write lines as label index:value."),

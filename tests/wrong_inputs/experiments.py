@@ -148,7 +148,7 @@ LINES = [
     experiment("participation = 2.5", "but 2.5 was given: a count is a whole number, such as 2."),
     experiment("participation = -0.5", "participation must be greater than 0, but -0.5 was given."),
     experiment("participation = true", "participation must be a number, but true was given."),
-    experiment("participation = nan", "participation must be less than or equal to 1, but nan was given."),
+    experiment("participation = nan", "participation must be a number, but nan was given."),
     experiment("participation = inf", "participation must be less than or equal to 1, but inf was given."),
     experiment('participation = "half"', "participation must be a number, but 'half' was given."),
     experiment("participation = 11", "participation 11 is above the 10 parties: give at most 10, or a fraction."),
@@ -244,6 +244,13 @@ LINES = [
     experiment(
         'partition = "label-dirichlet(beta=0)"', "label-dirichlet: beta must be greater than 0, but 0 was given."
     ),
+    experiment(
+        'partition = "#C=abc"', "'#C=abc' is not a spec: #C needs a whole number of labels, as in #C=2, so write one."
+    ),
+    experiment(
+        'partition = "#C=2.5"', "'#C=2.5' is not a spec: #C needs a whole number of labels, as in #C=2, so write one."
+    ),
+    experiment('partition = "Dir(0.5"', "'Dir(0.5' is not a spec: write name(argument=value, ...), with all"),
     experiment('partition = "label-count(k=3)"', "but the dataset has 2: take k <= 2."),
     experiment('partition = "label-count(k=0)"', "label-count: k must be greater than or equal to 1, but 0 was given."),
     experiment(
@@ -357,7 +364,7 @@ LINES = [
     experiment('network = "link(latency=-1)"', "link: latency must be greater than or equal to 0, but -1 was given."),
     experiment(
         'network = "-10Mbps"',
-        "'-10Mbps' is not a bandwidth: write kbps, Mbps or Gbps (bits per second)",
+        "'-10Mbps' is negative, but a bandwidth is above 0: write it without the minus sign.",
     ),
     experiment('exchange = "ring"', "there is no exchange 'ring': choose from gossip, mesh, star."),
     experiment(

@@ -39,6 +39,7 @@ class BinnedRows:
     schema: Schema
     notes: tuple[str, ...] = ()
     not_compared: tuple[str, ...] = ()  # columns that look like identifiers, or have too many texts
+    dates: tuple[str, ...] = ()  # columns of dates that a dataset takes for texts unless its spec names them
 
     def profiles(self) -> list[Profile]:
         """Return the exact profile of each party."""
@@ -80,14 +81,22 @@ def table_rows(
     names, party_of_row = _party_codes(planned.groups[party])
     schema = Schema(label_bins, tuple(bins for bins, _ in features))
     binned = tuple(codes for _, codes in features)
-    return BinnedRows(names, party_of_row, codes, binned, schema, tuple(notes), tuple(not_compared))
+    is_named = not is_parquet  # the dataset of a Parquet file detects all dates itself
+    dates = tuple(part.name for part in planned.plan.parts if isinstance(part, DateColumn) and is_named)
+    return BinnedRows(names, party_of_row, codes, binned, schema, tuple(notes), tuple(not_compared), dates)
 
 
-def table_spec(path: str, label: str, drop: Sequence[str] = (), party: str = "") -> str:
+def table_spec(path: str, label: str, drop: Sequence[str] = (), party: str = "", dates: Sequence[str] = ()) -> str:
     """Return the spec of the dataset of a table; with a column of parties, these are its groups."""
     form = "parquet" if Path(path).suffix.lower() in PARQUET else "csv"
     groups: dict[str, Any] = {"group": party} if party else {}
-    arguments = {"path": path, "label": label, **groups, **({"drop": tuple(drop)} if drop else {})}
+    arguments = {
+        "path": path,
+        "label": label,
+        **groups,
+        **({"drop": tuple(drop)} if drop else {}),
+        **({"dates": tuple(dates)} if dates else {}),
+    }
     return f"{form}({', '.join(write_spec(name, value) for name, value in arguments.items())})"
 
 

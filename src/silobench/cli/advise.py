@@ -181,7 +181,7 @@ def _table(
     with waiting(f"reading {path}"):
         rows = table_rows(path, label, party, drop, Schema.read(schema) if schema else None)
     dropped = (*drop, *rows.not_compared)  # the experiment must not learn from identifiers and free texts
-    return rows, Subject(table_spec(str(path), label, dropped, party), "by-group", len(rows.parties))
+    return rows, Subject(table_spec(str(path), label, dropped, party, rows.dates), "by-group", len(rows.parties))
 
 
 def _partitioned(

@@ -79,7 +79,7 @@ def load(spec: str) -> Dataset:
     """Return the dataset of a spec. The last four stay in memory; if a file changes, or a picture in a folder that the
     spec names, the dataset is read again.
     """
-    if Path(spec).suffix in (".csv", ".tsv", ".parquet", ".npz", ".svm", ".libsvm"):
+    if isinstance(spec, str | Path) and Path(spec).suffix in (".csv", ".tsv", ".parquet", ".npz", ".svm", ".libsvm"):
         raise DataError(
             f"{f'{spec} is a file: ' if os.path.isfile(spec) else f'there is no file {spec}: check the path, and '}"
             f"write csv(path={spec}, label=COLUMN), parquet(path={spec}, label=COLUMN), "

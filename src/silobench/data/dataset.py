@@ -15,7 +15,7 @@ from silobench.data.array_scaler import ArrayScaler
 from silobench.data.bins import Bins, quantile_bins
 from silobench.data.conversion import features_array, groups_array, labels_array
 from silobench.data.encoder import Encoder
-from silobench.errors import DataError
+from silobench.errors import DataError, value_shown
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
 Labels: TypeAlias = NDArray[Any]
@@ -231,9 +231,8 @@ def encode_codes(name: str, values: NDArray[Any], codes: NDArray[np.int64]) -> t
             "class labels are needed, not measurements, so choose another label column."
         )
     if len(values) < 2:
-        raise DataError(
-            f"dataset {name} has only the label {values.tolist()}: at least two classes are needed, so add rows."
-        )
+        only = f"only the label {value_shown(values.tolist()[0])}" if len(values) else "no labels"
+        raise DataError(f"dataset {name} has {only}: at least two classes are needed, so add rows.")
     return codes.astype(np.int64), tuple(str(v) for v in values.tolist())
 
 

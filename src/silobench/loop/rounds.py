@@ -18,6 +18,7 @@ from silobench.method.controllers import fixed
 from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
 from silobench.method.types import Transform
+from silobench.spec.arguments import as_python
 from silobench.tasks.task import Task
 from silobench.training.setting import Setting, checked_setting
 from silobench.training.state import RoundRecord, State
@@ -62,7 +63,8 @@ def rounds(
     setting = checked_setting(method, federation, task, seed)
     planted = setting if plant is None else plant(setting)
     schedule = Schedule(
-        planted, rounds, participation, eval_every, eval_on, engine or inline(), selection or uniform(),
+        planted, as_python(rounds), as_python(participation), as_python(eval_every), as_python(eval_on),
+        engine or inline(), selection or uniform(),
         controller or fixed(), network or link(), exchange or star(), availability or always(), pace or synchronous(),
         clock or measured(), broadcast, adversary=adversary or none(),
     )  # fmt: skip

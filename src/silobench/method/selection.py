@@ -44,7 +44,7 @@ SELECTIONS: Registry[Selection] = Registry("selection", _CONTRACT)
 
 def cohort_size(parties: int, participation: float | int) -> int:
     """Return how many parties take part; `participation` is a fraction of the parties, or a count if an integer."""
-    if participation <= 0:
+    if not participation > 0:  # also NaN
         raise ConfigError(
             f"participation {participation} selects no party: give a fraction above 0 or a count of at least 1."
         )

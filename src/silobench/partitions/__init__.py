@@ -7,7 +7,7 @@ the file of its kind, and a line here.
 from functools import reduce
 
 from silobench.data.dataset import Dataset
-from silobench.errors import PartitionError
+from silobench.errors import ConfigError, PartitionError
 from silobench.partitions.columns import columns as columns
 from silobench.partitions.data_sharing import Sharing as Sharing
 from silobench.partitions.data_sharing import share as share
@@ -35,6 +35,9 @@ from silobench.partitions.skew import Partition as Partition
 from silobench.partitions.skew import Skew as Skew
 from silobench.rng import stream
 from silobench.spec import Bound, parse_terms
+from silobench.spec.arguments import parties_of, seed_of
+from silobench.spec.contract import described
+from silobench.spec.registry import need_part
 
 DEFAULT_PARTIES = 10
 
@@ -63,6 +66,8 @@ def _skew(spec: str) -> Skew:
 
 def bind_sum(text: str) -> list[Bound[Skew]]:
     """Bind the skews of ``a + b``, in order."""
+    if not isinstance(text, str):
+        raise ConfigError(f"the partition is {described(text)}, but the text of a spec is needed: write 'iid'.")
     return [PARTITIONS.bind(term) for term in parse_terms(text, "+")]
 
 
@@ -75,10 +80,10 @@ def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int
     >>> [len(rows) for rows in partition(digits(), "iid", parties=3).rows]
     [480, 479, 479]
     """
-    skew = _skew(spec)
+    need_part(dataset, Dataset, "the dataset of a partition", "sb.partition(sb.load('digits'), 'iid')")
+    skew, parties, seed = _skew(spec), parties_of(parties), seed_of(seed)
     n = parties if parties is not None else skew.natural(dataset.train) if skew.natural else DEFAULT_PARTIES
     if not 1 <= n <= len(dataset.train):
-        raise PartitionError(
-            f"{n} parties cannot share {len(dataset.train)} training rows: take 1 to {len(dataset.train)} parties."
-        )
+        rows, most = len(dataset.train), f"1 to {len(dataset.train)} parties" if len(dataset.train) > 1 else "1 party"
+        raise PartitionError(f"{n} parties cannot share {rows} training rows: take {most}.")
     return skew.cut(dataset.train, n, stream(seed, "partition"))

@@ -138,7 +138,8 @@ class _Table:
         """Return blocks of columns of equal size, in the order of the table or in a random order."""
         count = len(self.units)
         if not 2 <= parties <= count:
-            advice = f"take 2 to {count} parties" if count > 1 else "choose a table with more columns"
+            most = "2" if count == 2 else f"2 to {count}"
+            advice = f"take {most} parties" if count > 1 else "choose a table with more columns"
             raise PartitionError(
                 f"parties = {parties} does not fit {self.dataset.name}, whose number of columns is {count}: {advice}."
             )

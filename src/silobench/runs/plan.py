@@ -330,6 +330,8 @@ def _refusal(problem: ErrorDetails) -> str:
         example = f', such as {key} = "{default}"' if default and isinstance(default, str) else ""
         return f"{key} must be text in quotation marks{example}, but {value_shown(value)} was given."
     needed = _IN_WORDS.get(kind, needed)
+    if value != value and kind.startswith(("less", "greater")):  # NaN, the only value that differs from itself
+        needed = "a number"
     is_count = kind == "less_than_equal" and math.isfinite(value)
     hint = f": a count is a whole number, such as {int(value)}." if is_count else "."
     return f"{key} must be {needed}, but {value_shown(value)} was given{hint}"

@@ -40,7 +40,7 @@ class Spec:
 
 # Notation from the papers, rewritten at the start of a term.
 _NOTATION = [
-    (r"#\s*C\s*=\s*(?P<k>\d+)", r"label-count(k=\g<k>)"),
+    (r"#\s*C\s*=\s*(?P<k>\d+)(?![\w.])", r"label-count(k=\g<k>)"),
     (r"q\s*[~∼]\s*Dir\(", "quantity-dirichlet("),
     (r"(?:p(?:_?k)?\s*[~∼]\s*)?Dir\(", "label-dirichlet("),
     (r"(?:x\s*[~∼]\s*)?Gau\(", "noise("),
@@ -68,11 +68,10 @@ def parse(text: str) -> Spec:
 
 def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
     """Return the terms of ``a + b`` or ``a | b`` in order; a single spec is one term."""
-    text = _rewritten(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape in a string is an error, not a warning
-            tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
+            tree = ast.parse("".join(_python(_rewritten(text), text)).strip() or "()", mode="eval").body
         if operator == "|":
             _need_chain(tree, text)
         return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
@@ -136,13 +135,16 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         yield str(match.lastgroup), match.group(str(match.lastgroup))
 
 
-def _python(text: str) -> Iterator[str]:
-    """Yield Python source of the same shape: bare words become names, keywords or string literals."""
+def _python(text: str, written: str) -> Iterator[str]:
+    """Yield Python source of the same shape: bare words become names, keywords or string literals.
+
+    Messages show the text as it was `written`, with the papers' notation.
+    """
     tokens = list(_tokens(text))
     depth = 0
     for position, (kind, token) in enumerate(tokens):
         if position and kind != "mark" and tokens[position - 1][0] != "mark":
-            raise SpecError(f"{_quoted(text)} has two words side by side: quote text that contains spaces.")
+            raise SpecError(f"{_quoted(written)} has two words side by side: quote text that contains spaces.")
         following = tokens[position + 1][1] if position + 1 < len(tokens) else ""
         if kind == "mark":
             depth += (token in "([") - (token in ")]")
@@ -150,7 +152,7 @@ def _python(text: str) -> Iterator[str]:
         elif kind != "word":
             yield f" {_plain(token) if kind == 'number' else token} "
         elif depth == 0 or following in ("(", "="):
-            yield " " + _identifier(token, text)
+            yield " " + _identifier(token, written)
         else:
             yield " " + _CONSTANTS.get(token.lower(), repr(token)) + " "
 
@@ -163,6 +165,14 @@ def _plain(number: str) -> str:
 def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
+        if word.startswith("#"):
+            raise SpecError(
+                f"{_quoted(text)} is not a spec: #C needs a whole number of labels, as in #C=2, so write one."
+            )
+        if re.fullmatch(r"-\d+(\.\d+)?[kKMG]bps", word):
+            raise SpecError(
+                f"{_quoted(word)} is negative, but a bandwidth is above 0: write it without the minus sign."
+            )
         if re.match(r"-?\d+(\.\d+)?[a-zA-Z]*(b|bit|B)", word):
             raise SpecError(
                 f"{_quoted(word)} is not a bandwidth: write kbps, Mbps or Gbps (bits per second) after a number."

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from silobench.errors import ConfigError, SpecError, suggest, value_shown
+from silobench.spec.arguments import as_python
 from silobench.spec.contract import Contract, Origin, call, described, with_article
 from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
 
@@ -344,7 +345,7 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     if value is None and "none" in get_args(hint):
         value = "none"  # the language reads none as None, and one of these words is meant
     try:
-        return _adapter(hint).validate_python(value, strict=True)
+        return _adapter(hint).validate_python(as_python(value), strict=True)
     except ValidationError as error:
         first, argument = error.errors()[0], parameter.rstrip("_")
         places = [place for place in first["loc"] if isinstance(place, int)]

@@ -17,6 +17,7 @@ from silobench.models import MODELS, Classifier, CustomLoss, Model, Network, Siz
 from silobench.models.devices import deterministic, is_deterministic, prepare_process, type_of
 from silobench.models.estimators import LinearEstimator
 from silobench.models.modules import Trial, averageable
+from silobench.spec.arguments import seed_of
 from silobench.spec.registry import need_part
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.regression import Regression
@@ -93,6 +94,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     linear estimator of scikit-learn: see docs/models.md.
     """
     need_part(dataset, Dataset, "the dataset of a task", "sb.task('mlp', sb.load('digits'))")
+    seed = seed_of(seed)
     source = MODELS.build(model) if isinstance(model, str) else as_model(model)
     name = source.name or str(model)
     fitted = _objective_of(source, dataset, objective)

@@ -19,6 +19,7 @@ from silobench.method.types import STATISTICS, Context, Layout, Server, Update, 
 from silobench.models import CustomLoss
 from silobench.privacy.canaries import Canaries
 from silobench.rng import stream, torch_seed
+from silobench.spec.arguments import seed_of
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
 from silobench.training.party_models import PartyModels, filled
@@ -230,7 +231,7 @@ def checked_setting(method: Method, federation: Federation, task: Task, seed: in
     need_part(federation, Federation, "the federation", "sb.federate(data, 'iid', parties=10)")
     need_part(task, Task, "the task", "sb.task('mlp', data)")
     _need_same_rows(task, federation.dataset)
-    return Setting(method, federation, task, seed)
+    return Setting(method, federation, task, seed_of(seed))
 
 
 def _need_same_rows(task: Task, dataset: Dataset) -> None:

@@ -21,6 +21,8 @@ from silobench.federation import Party, evaluation_batch
 from silobench.partitions import Absent, Deal, bind_sum
 from silobench.partitions.columns import source_columns
 from silobench.rng import stream
+from silobench.spec.arguments import need_share, parties_of, seed_of
+from silobench.spec.registry import need_part
 
 ALIGNED, ALL = "aligned", "all"  # sets of test rows: those that every party has, and those that any party has
 _MOST_NUMBERS = 2 << 30  # in dense arrays, of training and test rows together
@@ -161,6 +163,8 @@ def federate_columns(
 
     The fraction `validation` of the training rows is held out, unless the dataset itself has validation rows.
     """
+    need_part(dataset, Dataset, "the dataset of a federation", "sb.federate_columns(sb.load('digits'), 'columns')")
+    parties, seed = parties_of(parties), seed_of(seed)
     _check(dataset, validation)
     deal = _dealer(spec)(dataset, parties, stream(seed, "partition"))
     usable = np.flatnonzero(deal.train.all(0) if deal.absent == "drop" else deal.train.any(0))
@@ -184,6 +188,7 @@ def _dealer(spec: str) -> Callable[[Dataset, int | None, np.random.Generator], D
 
 
 def _check(dataset: Dataset, validation: float) -> None:
+    need_share(validation, "validation")
     if validation and len(dataset.validation):
         raise ConfigError(
             f"validation = {validation:g} and a split with validation rows were both given: leave out validation, or "

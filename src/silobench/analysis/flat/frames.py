@@ -6,6 +6,7 @@ from typing import Any, Literal
 from silobench.analysis.flat.columns import CHOICES, columns_of
 from silobench.analysis.flat.tables import Runs, arrow_table
 from silobench.errors import ConfigError, suggest
+from silobench.spec.arguments import path_of
 
 By = Literal["round and party", "run", "round", "party"]
 _BY = ("round and party", "run", "round", "party")
@@ -22,7 +23,7 @@ def results(directory: str | Path, by: By = "round and party") -> Any:
     pandas = _pandas()
     if by not in _BY:
         raise ConfigError(f"results cannot be by '{by}': {suggest(str(by), _BY)}")
-    runs = Runs(Path(directory))
+    runs = Runs(path_of(directory, "the directory of results", "sb.results('runs')"))
     choices = _frame(pandas, "runs", runs)
     if by == "run":
         return choices

@@ -2,13 +2,15 @@
 
 import errno
 import os
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.errors import DataError
+from silobench.errors import DataError, listed
 
 PUBLISHED = "use the published file, or correct that line"
 _LARGEST = float(np.finfo(np.float32).max)
@@ -36,6 +38,16 @@ def shorten(text: str) -> str:
 def bad_line(path: Path, line: int, problem: str, needed: str) -> DataError:
     """Return the error for a line: "PATH has PROBLEM in line LINE: NEEDED; use the published file, ..."."""
     return DataError(f"{path} has {problem} in line {line}: {needed}; {PUBLISHED}.")
+
+
+def need_distinct_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name, or with two empty names; one may be that of a saved index."""
+    empty = [str(number) for number, name in enumerate(names, 1) if not name]
+    if len(empty) > 1:
+        raise DataError(f"{path} has empty names in its header (of the columns {listed(empty)}): name these columns.")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{path} has two columns of the same name in its header ({listed(repeated)}): rename one.")
 
 
 def file_path(path: str) -> Path:

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
-from silobench.data.readers.checks import PUBLISHED, bad_line, few_lines, is_number, shorten, unreadable
+from silobench.data.readers.checks import (
+    PUBLISHED,
+    bad_line,
+    few_lines,
+    is_number,
+    need_distinct_names,
+    shorten,
+    unreadable,
+)
 from silobench.data.store.archives import PACKED
 from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError
@@ -164,8 +172,7 @@ def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
     if len(rows) < 2:
         raise few_lines(path, len(rows))
     header = [name.strip() for name in rows[0]]
-    if len(set(header)) != len(header):
-        raise DataError(f"{path} has two columns of the same name in its header: rename one.")
+    need_distinct_names(path, header)
     for number, row in zip(lines[1:], rows[1:], strict=True):
         if len(row) != len(header):
             raise DataError(

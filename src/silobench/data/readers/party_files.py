@@ -160,11 +160,9 @@ def complete(party: Party, name: str, role: str) -> RawColumn:
             f"{party.path}, which has the label, has no column '{name}' for the {role}: {suggest(name, known)}"
         )
     column = known[name]
-    if column.factor.missing:
-        raise DataError(
-            f"{party.path} has {column.factor.missing} rows without a value in the {role} column '{name}': fill in or "
-            "remove them."
-        )
+    missing = column.factor.missing_rows(f"the {role} column '{name}'", party.table.place)
+    if missing:
+        raise DataError(f"{party.path} has {missing}: fill in or remove them.")
     return column
 
 

@@ -203,7 +203,7 @@ def plan_table(source: Source, table: Table, names: Mapping[str, Names | None], 
     choices.check(source.title, bool(roles.group))
     columns, notes = _feature_columns(source, table, roles)
     label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
-    problems = _empty_cells(roles, label, groups)
+    problems = _empty_cells(roles, label, groups, table.place)
     table.columns.clear()  # frees the memory of each column once it is planned
     plan = plan_columns(source.title, columns, choices, table.place, source.write, (roles.label, label))
     refuse(source.title, [*problems, *plan.problems], choices, source.write)
@@ -262,15 +262,14 @@ def check_roles(title: str, label: str, group: tuple[str, ...], others: Mapping[
             )
 
 
-def _empty_cells(roles: Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:
+def _empty_cells(
+    roles: Roles, label: RawColumn, groups: Mapping[str, RawColumn], place: Callable[[int], str]
+) -> list[Problem]:
     """Return problems for rows without a label or a group."""
     kinds = [("label", roles.label, label), *(("group", name, column) for name, column in groups.items())]
     remedy = "fill in or remove them"
-    return [
-        Problem(f"rows without a value in the {kind} column '{name}'", remedy, name)
-        for kind, name, column in kinds
-        if column.factor.missing
-    ]
+    missing = [(column.factor.missing_rows(f"the {kind} column '{name}'", place), name) for kind, name, column in kinds]
+    return [Problem(what, remedy, name) for what, name in missing if what]
 
 
 def group_ids(column: RawColumn) -> NDArray[Any]:

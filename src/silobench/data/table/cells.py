@@ -6,7 +6,7 @@ A CSV file has texts only. Parquet files, DataFrames and arrays have typed colum
 import datetime
 import decimal
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -37,6 +37,17 @@ class Factor:
     def missing(self) -> int:
         """The number of missing cells."""
         return int((self.codes == 0).sum()) if self.texts and not self.texts[0] else 0
+
+    def missing_rows(self, column: str, place: Callable[[int], str]) -> str:
+        """Return how many rows have no value, and where the first of them is; empty if all have one.
+
+        `column` names it in the sentence, and `place` says where a row is in the file.
+        """
+        count = self.missing
+        if not count:
+            return ""
+        rows, where = ("1 row", "in") if count == 1 else (f"{count} rows", "the first in")
+        return f"{rows} without a value in {column}, {where} {place(int(self.rows_of(0)[0]))}"
 
     def rows_of(self, code: int) -> NDArray[np.int64]:
         """Return the row numbers that have a text."""

@@ -9,14 +9,13 @@ import itertools
 import logging
 import mmap
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from silobench.data.readers.checks import check_opens, few_lines, shorten, unreadable
+from silobench.data.readers.checks import check_opens, few_lines, need_distinct_names, shorten, unreadable
 from silobench.data.table.cells import RawColumn, raw_columns
 from silobench.errors import DataError, listed
 
@@ -60,7 +59,7 @@ def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ())
     try:
         file = parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if not only or name in only]
-        _check_names(path, names)
+        need_distinct_names(path, names)
         table = file.read(names)
         for name in names:
             if name not in drop:  # Arrow reads texts that are not UTF-8, and categories without all their values
@@ -85,12 +84,6 @@ def _coded(column: Any) -> Any:
         return column.dictionary_encode()
     except pa.ArrowNotImplementedError:
         return column
-
-
-def _check_names(path: Path, names: Sequence[str]) -> None:
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise DataError(f"{path} has two columns of the same name ({listed(repeated)}): rename one.")
 
 
 def _categories(schema: Any) -> set[str]:
@@ -212,9 +205,7 @@ def _first_row(text: _Text, mark: str) -> list[str]:
 
 def _header(text: _Text, mark: str) -> list[str]:
     header = _first_row(text, mark)
-    repeated = sorted(name for name, count in Counter(header).items() if count > 1)
-    if repeated:
-        raise DataError(f"{text.path} has two columns of the same name in its header ({listed(repeated)}): rename one.")
+    need_distinct_names(text.path, header)
     return header
 
 
