@@ -157,6 +157,13 @@ def test_ties_whose_leads_are_all_below_zero_name_no_largest_lead() -> None:
     assert not [line for line in text if "largest lead" in line]
 
 
+def test_ties_of_equal_methods_have_a_largest_lead_of_nothing() -> None:
+    places = ("iid", SKEW.format(2))
+    groups = [trials([0.8, 0.82, 0.81], name, place) for place in places for name in ("scaffold", "fedavg")]
+    (line,) = [line for line in said(*groups) if "largest lead" in line]
+    assert line.startswith("The largest lead is that of scaffold over fedavg on iid: 0.0 percentage points")
+
+
 # --- one trial ----------------------------------------------------------------------------------------
 
 
