@@ -154,6 +154,20 @@ def test_lists_name_columns_features_and_patterns() -> None:
     assert PARTITIONS.factories["columns"](by=[["age", "sex"], ["*"]]).deal(data, 2, np.random.default_rng()).names  # type: ignore[misc]
 
 
+def test_names_in_lists_may_be_numbers_or_begin_with_any_sign() -> None:
+    data = table(columns=("$price", "#rooms", "3", "age"))
+    deal = deal_columns(data, "columns(by=[[$price, age], ['#rooms', 3]])")
+    assert names_of(data, deal) == [["$price", "age"], ["#rooms", "3"]]
+
+
+def test_rows_that_an_overlap_takes_after_columns_were_scaled_are_reported() -> None:
+    data = table(notes=("numeric columns standardised by the pooled training rows",))
+    note = "columns were scaled before rows were drawn, also by training rows that overlap takes from their owner"
+    assert note in deal_columns(data, "columns(by=block, overlap=0.5)").notes
+    assert note not in deal_columns(data, "columns(by=block)").notes
+    assert note not in deal_columns(table(), "columns(by=block, overlap=0.5)").notes
+
+
 def test_columns_of_a_table_with_odd_names_stay_together(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a=b,a=c,y\n" + "\n".join(f"{i},{'uvw'[i % 3]},{i % 2}" for i in range(30)))
     data = load(f"csv(path='{tmp_path / 't.csv'}', label=y)")
