@@ -48,7 +48,7 @@ api: $(READY)  # the stored public interface, and the list of names in docs/api.
 	PYTHONPATH=src:tests $(BIN)/python -m api
 
 # What `make test` has in short forms, at full length (docs/trust).
-gauntlet: $(READY)  # kills, damaged files and disturbances; an hour or more on a busy machine
+gauntlet: $(READY)  # kills, damaged files and disturbances; 13 to 50 minutes
 	PYTHONPATH=src:tests $(BIN)/python -m gauntlet --forks
 
 determinism: $(READY)  # the same bits: the matrix of kinds and surroundings, and the digests of all suite cells
