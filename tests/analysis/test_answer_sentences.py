@@ -146,6 +146,18 @@ def test_reversed_leads_have_a_sentence_each_beside_the_verdict() -> None:
     ]
 
 
+def test_settings_with_reversed_leads_are_among_those_that_are_counted() -> None:
+    equal, further = [0.80, 0.82, 0.81], [0.70, 0.71, 0.70, 0.99, 0.99, 0.99]
+    scores = {2: (FAR, NEAR), 3: (FAR, NEAR), 4: (further, NEAR[:3]), 5: (equal, equal)}
+    groups = {
+        place: [trials(each, name, SKEW.format(place)) for name, each in zip(("scaffold", "x"), pair, strict=True)]
+        for place, pair in scores.items()
+    }
+    assert said(*groups[2], *groups[3], *groups[4])[0] == "scaffold is best in 2 of 3 settings."
+    every = [group for pair in groups.values() for group in pair]
+    assert said(*every)[0] == "scaffold is best in 2 of 4 settings; in 1 the leaders tie."
+
+
 def test_ties_whose_leads_are_all_below_zero_name_no_largest_lead() -> None:
     groups = [
         group
@@ -234,7 +246,7 @@ def test_one_trial_in_some_settings() -> None:
     assert said(*clear, trials([0.9], "scaffold", place), trials([0.8], "fedavg", place)) == [
         f"scaffold is best on iid: {CLEAR}",
         "scaffold has the highest accuracy in this trial, 90.0%.",
-        f"1 of the settings have {BLIND}",
+        f"1 of the settings has {BLIND}",
         "The partition makes little difference: 90.4% on iid, 90.0% on label-count(k=2).",
     ]
 

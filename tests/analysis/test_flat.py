@@ -5,7 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pandas as pd
@@ -270,6 +270,11 @@ def test_rows_of_a_round_come_before_those_of_its_parties(root: Path) -> None:
         assert rows.index.tolist() == list(range(rows.index[0], rows.index[0] + len(rows)))
         keys = [(int(one["round"]), -1 if pd.isna(one["number"]) else int(one["number"])) for _, one in rows.iterrows()]
         assert keys == sorted(keys)
+
+
+def test_any_kind_of_path_is_a_directory_of_results(root: Path) -> None:
+    for place in (str(root), PurePath(root)):
+        assert sb.results(place, by="run").equals(sb.results(root, by="run"))  # type: ignore[arg-type]
 
 
 def test_a_frame_of_another_kind_or_without_pandas_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

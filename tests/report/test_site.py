@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from markup import Element, read, table_texts
 from silobench.errors import RecordError
@@ -277,7 +278,7 @@ def test_a_report_waits_for_another_command_but_not_for_ever(tmp_path: Path, mon
 
     folder = tmp_path / "report"
     monkeypatch.setattr(writer, "_PATIENCE", 0.1)
-    with writer._locked(folder), pytest.raises(RecordError, match="is being written by another process: wait for it"):
+    with writer._locked(folder), pytest.raises(RecordError, match=r"being written by another process.* with --out\."):
         write(with_ids(study()), folder)
     write(with_ids(study()), folder)
     (folder / ".lock").unlink()
@@ -285,6 +286,24 @@ def test_a_report_waits_for_another_command_but_not_for_ever(tmp_path: Path, mon
     with pytest.raises(RecordError, match=r"\.lock is a link"):
         write(with_ids(study()), folder)
     assert not (tmp_path / "letter").exists()
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), NotImplementedError("no flock")])
+def test_a_report_needs_no_lock_where_there_can_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The folder is read-only, the lock is that of another person, or the file system has no locks."""
+    folder = tmp_path / "report"
+    write(with_ids(study()[:6]), folder)
+
+    def acquire(lock: FileLock, timeout: float) -> None:
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    write(with_ids(study()), folder)
+    write(with_ids(study()), tmp_path / "alone")
+    (folder / ".lock").unlink()
+    assert contents(folder) == contents(tmp_path / "alone")
 
 
 def test_one_file_replaces_a_page_of_silobench_and_no_other_file(tmp_path: Path) -> None:

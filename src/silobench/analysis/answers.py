@@ -120,9 +120,10 @@ def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
     compared = [outcome for outcome in each if len(_rivals(outcome.setting)) > 1]
     judged = [outcome for outcome in compared if outcome.kind in ("best", "tie")]
     blind = [outcome for outcome in compared if outcome.kind == "one trial"]
+    turned = [outcome for outcome in compared if outcome.kind == "reversed"]
     sentences = [
-        *(_verdict(judged, metric) if judged else []),
-        *(_reversed(outcome, metric) for outcome in compared if outcome.kind == "reversed"),
+        *(_verdict(judged, metric, len(turned)) if judged else []),
+        *(_reversed(outcome, metric) for outcome in turned),
         *(_without_spread(blind, metric, some=len(blind) < len(compared)) if blind else []),
         *(_alone(each, metric) if not compared else []),
         *(_harm(each, metric) if compared else []),
@@ -177,8 +178,8 @@ def _shown_best(ordered: Sequence[str], cells: dict[str, CellResult], metric: Me
 # --- sentences ----------------------------------------------------------------------------------------
 
 
-def _verdict(judged: Sequence[Outcome], metric: Metric) -> list[str]:
-    """Return who is best where, and the clearest lead."""
+def _verdict(judged: Sequence[Outcome], metric: Metric, turned: int) -> list[str]:
+    """Return who is best where, and the clearest lead. In `turned` further settings a lead is reversed."""
     best = [outcome for outcome in judged if outcome.kind == "best"]
     if len(judged) == 1:
         return [_only_setting(judged[0], metric)]
@@ -199,9 +200,9 @@ def _verdict(judged: Sequence[Outcome], metric: Metric) -> list[str]:
     wins = Counter(outcome.leaders[0] for outcome in best)
     texts = [f"{name} in {count}" for name, count in wins.most_common(_MOST_NAMED)]
     ties = len(judged) - len(best)
-    rest = f"; in the other {ties} the leaders tie" if ties else ""
+    rest = f"; in {'' if turned else 'the other '}{ties} the leaders tie" if ties else ""
     name, count = wins.most_common(1)[0]
-    first = f"{name} is best in {count} of {len(judged)} settings"
+    first = f"{name} is best in {count} of {len(judged) + turned} settings"
     others = f", {listed(texts[1:])}" if len(texts) > 1 else ""
     clearest = max(best, key=lambda outcome: outcome.lead.size if outcome.lead else 0.0)
     assert clearest.lead
@@ -247,7 +248,8 @@ def _scores(outcome: Outcome, metric: Metric) -> str:
 
 def _without_spread(blind: Sequence[Outcome], metric: Metric, *, some: bool) -> list[str]:
     """Return that one trial has no spread, and which method has the best numbers in it."""
-    where = f"{len(blind)} of the settings have" if some else "Every setting has" if len(blind) > 1 else "There is"
+    count = f"{len(blind)} of the settings {'has' if len(blind) == 1 else 'have'}"
+    where = count if some else "Every setting has" if len(blind) > 1 else "There is"
     texts = [f"{where} one trial only, so nothing can be said about certainty: {MORE_TRIALS}."]
     word = "highest" if metric.higher_is_better else "lowest"
     if len(blind) == 1:

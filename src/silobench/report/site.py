@@ -153,14 +153,17 @@ def _locked(folder: Path) -> Iterator[None]:
         raise RecordError(f"{place} is a link, and a report writes only into its own folder: delete the link.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place)
+    except OSError as error:
+        raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
+    lock = FileLock(place)
+    try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout as error:
         raise RecordError(
-            f"{folder} is being written by another process: wait for it, or choose another place with --output."
+            f"{folder} is being written by another process: wait for it, or choose another place with --out."
         ) from error
-    except OSError as error:
-        raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
+    except (OSError, NotImplementedError):
+        pass  # read-only, the lock of another person, or no locks: pages that cannot be written are refused themselves
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """Arguments of calls from Python that are no part of a spec: each is checked before anything is computed with it."""
 
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,6 @@ def need_share(value: Any, name: str) -> None:
 
 def path_of(value: Any, what: str, example: str) -> Path:
     """Return an argument as a path; raise `ConfigError` for what is neither text nor a path."""
-    if isinstance(value, str | Path):
+    if isinstance(value, str | PathLike):
         return Path(value)
     raise ConfigError(f"{what} is {described(value)}, but a path is needed: write, for example, {example}.")
