@@ -281,8 +281,8 @@ def test_a_report_waits_for_another_command_but_not_for_ever(tmp_path: Path, mon
     with writer._locked(folder), pytest.raises(RecordError, match=r"being written by another process.* with --out\."):
         write(with_ids(study()), folder)
     write(with_ids(study()), folder)
-    (folder / ".lock").unlink()
-    (folder / ".lock").symlink_to(tmp_path / "letter")
+    (folder / ".written-by-silobench.lock").unlink()
+    (folder / ".written-by-silobench.lock").symlink_to(tmp_path / "letter")
     with pytest.raises(RecordError, match=r"\.lock is a link"):
         write(with_ids(study()), folder)
     assert not (tmp_path / "letter").exists()
@@ -302,7 +302,7 @@ def test_a_report_needs_no_lock_where_there_can_be_none(
     monkeypatch.setattr(FileLock, "acquire", acquire)
     write(with_ids(study()), folder)
     write(with_ids(study()), tmp_path / "alone")
-    (folder / ".lock").unlink()
+    (folder / ".written-by-silobench.lock").unlink()
     assert contents(folder) == contents(tmp_path / "alone")
 
 

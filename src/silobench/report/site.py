@@ -25,7 +25,7 @@ from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
 
 WRITTEN = ".written-by-silobench.json"  # the list of files in the folder of a report
-_LOCK = ".lock"  # in the folder of a report, for two commands that write it at once
+_LOCK = ".written-by-silobench.lock"  # for two commands that write a report at once
 _PATIENCE = 60.0  # seconds to wait for the other command
 _ALONE = "alone.html"
 
