@@ -120,6 +120,7 @@ def test_light_and_dark(page: Page, site: Path) -> None:
     assert page.evaluate(ground) == light
     page.get_by_role("link", name="Curves").click()
     expect(page).to_have_title("Curves · a study")
+    page.wait_for_load_state()  # the title comes before the body
     assert page.evaluate(ground) == light
     page.get_by_role("button", name="Dark").focus()
     page.keyboard.press("Enter")
