@@ -110,7 +110,7 @@ def test_the_sentence_has_the_largest_epsilon_its_delta_and_runs_without_protect
     assert privacy_sentence(cells(plain, endless)) == none
     weak = [private([4.0], algorithm="bsp", reason="batches are not drawn at random")]
     assert privacy_sentence(cells(rows, weak)) == (
-        "The largest epsilon is 4 for each row (delta 1e-05); it is no guarantee in 1 of the runs."
+        "The largest epsilon is 4 for each row (delta 1e-05); in 1 of the runs it is not a guarantee."
     )
 
 

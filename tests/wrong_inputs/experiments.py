@@ -165,7 +165,7 @@ LINES = [
     experiment("eval_on = true", "eval_on must be a number, but true was given."),
     experiment("eval_on = 100000", "accuracy", code=0),
     # algorithms
-    experiment('algorithm = "fedprx"', "own needs --plugin FILE): did you mean fedprox?"),
+    experiment('algorithm = "fedprx"', "did you mean fedprox? An algorithm of your own needs --plugin FILE."),
     experiment('algorithm = "FedAvg()()"', "'FedAvg()()' is not a spec: write name or name(argument=value, ...)."),
     experiment("algorithm = []", "algorithm is an empty list: give at least one value."),
     experiment('algorithm = ["fedavg", 3]', 'such as algorithm = "fedavg", but 3 was given.'),
@@ -475,7 +475,7 @@ LINES = [
     ),
     experiment(
         'algorithm = "finetune(nothing)"',
-        "there is no algorithm 'nothing' (one of your own needs --plugin FILE): choose from",
+        "there is no algorithm 'nothing': choose from",
     ),
     experiment(
         'algorithm = "finetune(fedavg, epochs=0)"', "epochs must be greater than or equal to 1, but 0 was given."

@@ -139,7 +139,7 @@ CASES = [
     command("run tiny.toml --set rounds=[]", "rounds is an empty list: give at least one value.", files=TINY),
     command(
         "run tiny.toml --set algorithm=fedprx",
-        "there is no algorithm 'fedprx' (one of your own needs --plugin FILE): did you mean fedprox?",
+        "there is no algorithm 'fedprx': did you mean fedprox? An algorithm of your own needs --plugin FILE.",
         files=TINY,
     ),
     command(

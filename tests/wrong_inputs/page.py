@@ -12,7 +12,7 @@ _HEAD = """# What silobench answers to wrong inputs
 An input that is wrong gets one sentence on stderr, which says what was given, what is needed and what to do. The exit
 code is 2, no traceback is shown (`silobench --debug` shows it), and nothing that was recorded is lost. A command that
 stops because of its input writes nothing into the results directory. Inputs that look wrong and are not have the exit
-code 0 and no message. A submission that `silobench leaderboard check` refuses is no wrong input: the exit code is
+code 0 and no message. A submission that `silobench leaderboard check` refuses is not wrong input: the exit code is
 1, with the reasons ([verdicts](leaderboard.md#check-a-submission)).
 
 The last table has plugins with a fault; `tests/wrong_inputs/plugins.py` has their code.

@@ -78,7 +78,7 @@ class Outcome:
 
     setting: Setting
     kind: Kind
-    leaders: tuple[str, ...]  # the best one, those that tie, or the one with the best number; see `_reversed`
+    leaders: tuple[str, ...]  # the best one, those that tie, or the best number; if reversed, also the one ahead
     lead: Lead | None = None
     diverged: tuple[str, ...] = ()
 

@@ -216,7 +216,7 @@ def privacy_sentence(cells: Cells) -> str:
     weak = sum(len(cell.runs) for cell, units in private if any(one.reason for each in units for one in each))
     facts = [
         f"The largest epsilon is {' and '.join(_largest(trials, unit) for unit in UNITS if _of(trials, unit))}",
-        f"it is no guarantee in {weak} of the runs" if weak else "",
+        f"in {weak} of the runs it is not a guarantee" if weak else "",
         f"{unprotected} of {sum(len(cell.runs) for cell in cells)} runs have no differential privacy"
         if unprotected
         else "",

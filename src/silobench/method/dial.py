@@ -1,5 +1,6 @@
 """`Dial`: a knob with its settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -13,3 +14,4 @@ class Dial:
     name: str
     grid: tuple[float, ...]
     waits: bool = False  # a setting is the number of rounds from one exchange to the next
+    is_valid: Callable[[float], bool] | None = None  # whether a controller may choose a setting; any one without it

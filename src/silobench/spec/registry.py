@@ -33,7 +33,7 @@ class Bound(Generic[T]):
 _loads = count(1)
 _load = 0  # the number of the plugin file that is being loaded; 0 while none is
 _registered = 0  # how often a function was registered
-_OWN = {"algorithm": " (one of your own needs --plugin FILE)"}  # added to a message about an unknown name
+_OWN = {"algorithm": " An algorithm of your own needs --plugin FILE."}  # after a message about an unknown name
 
 
 @contextmanager
@@ -198,7 +198,7 @@ class Registry(Generic[T]):
     def _factory(self, name: str) -> Callable[..., T]:
         if name not in self.factories:
             own = _OWN.get(self.kind, "")
-            raise SpecError(f"there is no {self.kind} '{name}'{own}: {suggest(name, self.factories)}")
+            raise SpecError(f"there is no {self.kind} '{name}': {suggest(name, self.factories)}{own}")
         return self.factories[name]
 
     def _parameter(self, spec: Spec, name: str) -> str:

@@ -16,7 +16,6 @@ OWNERS = {
     "rank": "the transform low_rank",
     "bits": "the transform quantize",
 }
-_BITS = Dial("bits", (32, 16, 8, 4, 2))  # of quantize: other settings up to 16 have no codec
 
 
 def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: tuple[float, ...]) -> Dial:
@@ -31,7 +30,7 @@ def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: 
         remedy = f"use {OWNERS[knob]}, which has it." if knob in OWNERS else suggest(knob, known)
         raise ConfigError(f"{controller}: this method has no knob '{knob}': {remedy}")
     dial = dials[0] if knob is None else known[knob]
-    if dial == _BITS and (wrong := [setting for setting in grid if setting <= 16 and setting not in dial.grid]):
+    if dial.is_valid and (wrong := [setting for setting in grid if not dial.is_valid(setting)]):
         settings = ", ".join(f"{setting:g}" for setting in dial.grid)
         raise ConfigError(f"{controller}: {wrong[0]:g} is not a setting of {dial.name}: choose from {settings}.")
     return replace(dial, grid=tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial

@@ -4,6 +4,8 @@ from typing import Literal, cast
 
 from silobench.method.types import TRANSFORMS, Bits, Context, Count, Dial, Memory, Transform, Update, quantized
 
+_GRID = (32, 16, 8, 4, 2)
+
 
 @TRANSFORMS.register
 def quantize(bits: Literal[2, 4, 8, 16, 32] = 8, bucket: Count = 512) -> Transform:
@@ -23,5 +25,5 @@ def quantize(bits: Literal[2, 4, 8, 16, 32] = 8, bucket: Count = 512) -> Transfo
             update = update.coded(quantized(width, bucket, seed), [name])
         return update, memory
 
-    dial = Dial("bits", (32, 16, 8, 4, 2))
+    dial = Dial("bits", _GRID, is_valid=lambda width: width > 16 or width in _GRID)  # more than 16: as they are
     return Transform(encode, dials=(dial,), packs="values", bound=lambda context: None)  # it may round up
